@@ -34,7 +34,7 @@ from npusim.isa.hardware.agreement import standing
 from npusim.isa.hardware.file import hardware, list_presets, to_flat
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.memories import FurtherMemory
-from npusim.isa.hardware.parameters import Parameter, memory_parameters, parameters, table_of
+from npusim.isa.hardware.parameters import Parameter, memory_parameters, parameters
 from npusim.reports import json_schema
 from npusim.reports.words.claims import ERRORS, in_columns
 from npusim.reports.words.quantities import markdown
@@ -194,10 +194,9 @@ def _sections() -> Iterator[str]:
 def _tables(table: type[Section], prefix: str = "") -> Iterator[tuple[str, type[Section]]]:
     """Yield the tables of a hardware file by path, each before those in it; optional ones, too."""
     for name, field in table.model_fields.items():
-        below = table_of(field.annotation)
-        if below is not None:
-            yield prefix + name, below
-            yield from _tables(below, f"{prefix}{name}.")
+        if field.table is not None:
+            yield prefix + name, field.table
+            yield from _tables(field.table, f"{prefix}{name}.")
 
 
 def _section(title: str, text: str, keys: list[Parameter]) -> Iterator[str]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from typing import Any
 
+from npusim.isa.base.fields import Field, Section
 from npusim.isa.hardware.hardware import Hardware
 from npusim.reports.words.json_keys import DOCUMENTS, PARTS, Document
 from npusim.reports.words.quantities import markdown
@@ -18,39 +20,41 @@ def schema(document: str = "", *, closed: bool = False) -> dict[str, Any]:
     closed: forbid keys that no row names; by default they are allowed, because later versions of npusim may add keys.
     """
     named = {**DOCUMENTS, **PARTS}
-    parts = {name: _object(each, closed) for name, each in named.items()} | {"hardware": _hardware(closed)}
+    parts = {name: _object(each, closed) for name, each in named.items()} | {
+        "hardware": _hardware(Hardware, closed)
+    }
     wanted = [document] if document else list(DOCUMENTS)
     return {"$schema": DIALECT, "anyOf": [_reference(name) for name in wanted], "$defs": parts}
 
 
-def _hardware(closed: bool) -> dict[str, Any]:
-    """Return the schema of a complete hardware in a run, in which every key is present, null if it is unset."""
-    found = Hardware.model_json_schema(mode="serialization")
-    tables = found.pop("$defs")
-    plain = _inlined(found, tables, closed)
-    assert isinstance(plain, dict)
-    return plain
-
-
-_KEPT = frozenset({"type", "properties", "items", "enum", "const", "anyOf", "description", "required"})
-
-
-def _inlined(node: Any, tables: dict[str, Any], closed: bool, names: bool = False) -> Any:
-    """Return a schema with referenced tables inlined, and without the ranges and defaults of hardware files."""
-    if isinstance(node, list):
-        return [_inlined(each, tables, closed) for each in node]
-    if not isinstance(node, dict):
-        return node
-    if "$ref" in node:
-        return _inlined(tables[node["$ref"].rpartition("/")[2]], tables, closed)
-    found = {
-        key: _inlined(value, tables, closed, names=key == "properties")
-        for key, value in node.items()
-        if names or key in _KEPT
+def _hardware(table: type[Section], closed: bool) -> dict[str, Any]:
+    """Return the schema of a complete table of a hardware in a run: every key is present, null if it is unset."""
+    properties = {name: _value(field, closed) for name, field in table.model_fields.items()}
+    return {
+        "description": inspect.getdoc(table),
+        "properties": properties,
+        "type": "object",
+        "additionalProperties": not closed,
+        "required": list(properties),
     }
-    if not names and "properties" in found:
-        found |= {"additionalProperties": not closed, "required": list(found["properties"])}
-    return found
+
+
+def _value(field: Field, closed: bool) -> dict[str, Any]:
+    """Return the schema of the values of a field."""
+    described = {"description": field.description} if field.description else {}
+    if field.optional:
+        return {"anyOf": [_plain(field, closed), {"type": "null"}]} | described
+    return described | _plain(field, closed)
+
+
+def _plain(field: Field, closed: bool) -> dict[str, Any]:
+    if field.item is not None:
+        return {"items": _plain(field.item, closed), "type": "array"}
+    if field.table is not None:
+        return _hardware(field.table, closed)
+    choices = field.choices
+    named = {"const": choices[0]} if len(choices) == 1 else {"enum": list(choices)} if choices else {}
+    return named | {"type": field.json}
 
 
 def _reference(name: str) -> dict[str, str]:

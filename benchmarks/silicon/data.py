@@ -28,7 +28,8 @@ def text(results: Sequence[Result]) -> str:
 
 def digest(preset: str) -> str:
     """The beginning of the SHA-256 of what a preset sets: a key that is new and has its default changes nothing."""
-    values = hardware(preset).model_dump(mode="json", exclude_defaults=True, exclude={"name", "description"})
+    values = hardware(preset).model_dump(mode="json", exclude_defaults=True)
+    values = {key: value for key, value in values.items() if key not in ("name", "description")}
     return sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]
 
 

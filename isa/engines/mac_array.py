@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import Field
-
-from npusim.isa.base.fields import MORE, MORE_OR_LESS, ON_NPU, Capacity, Cycles, Positive, ReadBy, Section
+from npusim.isa.base.fields import (
+    MORE,
+    MORE_OR_LESS,
+    ON_NPU,
+    ReadBy,
+    Section,
+    capacity,
+    choice,
+    cycles,
+    flag,
+    number,
+    positive,
+    table,
+    text,
+    whole,
+)
 
 MOST_BITS = 8
 """Maximum bits of a weight."""
@@ -22,113 +35,100 @@ class Blocks(Section):
     number of products for each of its outputs. The next block is computed while the output stage empties the last one.
     """
 
-    micro_height: Positive = Field(default=1, le=64, description="output rows of a micro-block")
-    micro_width: Positive = Field(default=2, le=64, description="output columns of a micro-block")
-    micro_channels: Positive = Field(default=8, le=256, description="output channels of a micro-block")
-    step_cycles: Positive = Field(
-        default=4, le=256, description="cycles that one step of a micro-block takes"
+    micro_height: int = positive("output rows of a micro-block", default=1, le=64)
+    micro_width: int = positive("output columns of a micro-block", default=2, le=64)
+    micro_channels: int = positive("output channels of a micro-block", default=8, le=256)
+    step_cycles: int = positive("cycles that one step of a micro-block takes", default=4, le=256)
+    depth_first_channels: int = positive(
+        "input channels that a step covers in depth-first order, for one kernel element", default=32, le=1024
     )
-    depth_first_channels: Positive = Field(
-        default=32,
-        le=1024,
-        description="input channels that a step covers in depth-first order, for one kernel element",
-    )
-    part_kernel_elements: Positive = Field(
-        default=4,
-        le=64,
-        description="kernel elements that a step covers in part-kernel order, each with depth_first_channels / "
+    part_kernel_elements: int = positive(
+        "kernel elements that a step covers in part-kernel order, each with depth_first_channels / "
         "part_kernel_elements input channels",
-    )
-    part_kernel_channels: Positive = Field(
-        default=16, le=1024, description="maximum input channels of a block in part-kernel order"
-    )
-    depthwise_elements: Positive = Field(
         default=4,
         le=64,
-        description="kernel elements that a step of a depthwise convolution covers, for one channel",
     )
-    kernel_side: Positive = Field(
-        default=8,
-        le=64,
-        description="maximum height and width of a kernel; a larger kernel is computed in pieces",
+    part_kernel_channels: int = positive(
+        "maximum input channels of a block in part-kernel order", default=16, le=1024
     )
-    most_dilation: Positive = Field(
-        default=64,
-        le=64,
-        description="maximum dilation; a kernel with a larger dilation is filled with zeros",
+    depthwise_elements: int = positive(
+        "kernel elements that a step of a depthwise convolution covers, for one channel", default=4, le=64
     )
-    most_stride: Positive = Field(
-        default=31,
-        le=31,
-        description="maximum stride; with a larger stride each output is computed alone",
+    kernel_side: int = positive(
+        "maximum height and width of a kernel; a larger kernel is computed in pieces", default=8, le=64
     )
-    lone_weights_per_cycle: Annotated[float, Field(ge=1e-6, json_schema_extra=MORE)] = Field(
+    most_dilation: int = positive(
+        "maximum dilation; a kernel with a larger dilation is filled with zeros", default=64, le=64
+    )
+    most_stride: int = positive(
+        "maximum stride; with a larger stride each output is computed alone", default=31, le=31
+    )
+    lone_weights_per_cycle: float = number(
+        "weights per cycle that are loaded again for each output that is computed alone (most_stride)",
         default=1024.0,
+        ge=1e-6,
+        what_if=MORE,
         le=1024,
-        description="weights per cycle that are loaded again for each output that is computed alone (most_stride)",
     )
-    turns_rows: Annotated[bool, _TALL] = Field(
+    turns_rows: bool = flag(
+        "for a single row of outputs, place the pixels of a micro-block side by side",
         default=False,
-        description="for a single row of outputs, place the pixels of a micro-block side by side",
+        read_by=_TALL,
     )
-    pool_step_cycles: Annotated[int, Field(ge=0, json_schema_extra=MORE_OR_LESS)] = Field(
-        default=0,
-        le=256,
-        description="cycles of a micro-block for one element of a pool's window, with blocks as in a convolution; "
+    pool_step_cycles: int = whole(
+        "cycles of a micro-block for one element of a pool's window, with blocks as in a convolution; "
         "0: the vector unit pools at its own rate",
-    )
-    lone_step_cycles: Cycles = Field(
-        default=2,
+        default=0,
+        ge=0,
+        what_if=MORE_OR_LESS,
         le=256,
-        description="additional cycles of a step if a block is one micro-block high and wide",
     )
-    most_height: Positive = Field(default=32, le=1024, description="maximum output rows of a block")
-    most_width: Positive = Field(default=64, le=1024, description="maximum output columns of a block")
-    most_channels: Positive = Field(default=128, le=4096, description="maximum output channels of a block")
-    split_channels: Positive = Field(
-        default=16,
-        le=256,
-        description="a block that does not hold all output channels holds a multiple of this number",
+    lone_step_cycles: int = cycles(
+        "additional cycles of a step if a block is one micro-block high and wide", default=2, le=256
     )
-    buffer_kib: Capacity = Field(
+    most_height: int = positive("maximum output rows of a block", default=32, le=1024)
+    most_width: int = positive("maximum output columns of a block", default=64, le=1024)
+    most_channels: int = positive("maximum output channels of a block", default=128, le=4096)
+    split_channels: int = positive(
+        "a block that does not hold all output channels holds a multiple of this number", default=16, le=256
+    )
+    buffer_kib: int = capacity(
+        "capacity of the buffer for two input blocks and two blocks of int32 accumulators",
         default=20,
         le=65_536,
-        description="capacity of the buffer for two input blocks and two blocks of int32 accumulators",
     )
-    input_grain_kib: Positive = Field(
-        default=4, le=1024, description="allocation granularity of the buffer for input blocks"
+    input_grain_kib: int = positive(
+        "allocation granularity of the buffer for input blocks", default=4, le=1024
     )
-    accumulator_grain_kib: Positive = Field(
-        default=8, le=1024, description="allocation granularity of the buffer for accumulators"
+    accumulator_grain_kib: int = positive(
+        "allocation granularity of the buffer for accumulators", default=8, le=1024
     )
-    brick_channels: Positive = Field(
-        default=16,
-        le=256,
-        description="channels of a pixel that are transferred together (a brick), used or not",
+    brick_channels: int = positive(
+        "channels of a pixel that are transferred together (a brick), used or not", default=16, le=256
     )
-    few_channels_factor: Positive = Field(
-        default=4,
-        le=64,
-        description="bytes transferred for each byte of a pixel with few channels, up to a whole brick",
+    few_channels_factor: int = positive(
+        "bytes transferred for each byte of a pixel with few channels, up to a whole brick", default=4, le=64
     )
-    output_cycles: Annotated[float, Field(ge=1e-6, json_schema_extra=MORE_OR_LESS)] = Field(
-        default=0.5, le=1024, description="cycles of the output stage per output element"
+    output_cycles: float = number(
+        "cycles of the output stage per output element", default=0.5, ge=1e-6, what_if=MORE_OR_LESS, le=1024
     )
-    lookup_cycles: Annotated[float, Field(ge=1e-6, json_schema_extra=MORE_OR_LESS)] = Field(
+    lookup_cycles: float = number(
+        "cycles of the output stage per output element with a fused look-up (`vector.fused_lookup`)",
         default=1.0,
+        ge=1e-6,
+        what_if=MORE_OR_LESS,
         le=1024,
-        description="cycles of the output stage per output element with a fused look-up (`vector.fused_lookup`)",
     )
-    access_cycles: Cycles = Field(
+    access_cycles: int = cycles(
+        "latency in cycles of a block's transfer in or out, beside the time of its bytes at the port",
         default=32,
         le=10_000,
-        description="latency in cycles of a block's transfer in or out, beside the time of its bytes at the port",
     )
-    command_share: Positive = Field(
+    command_share: int = positive(
+        "divisor of a lower bound: the products of a block, and its outputs, each take at least (cycles of "
+        "its transfers in and out + products + outputs) / command_share",
         default=4,
         le=64,
-        description="divisor of a lower bound: the products of a block, and its outputs, each take at least (cycles of "
-        "its transfers in and out + products + outputs) / command_share",
     )
 
     @property
@@ -146,38 +146,34 @@ class BitSerial(Section):
     It computes blocks of output pixels and channels.
     """
 
-    side: Positive = Field(default=3, le=64, description="height and width of a block in output pixels")
-    strided_side: Positive = Field(
-        default=2,
-        le=64,
-        description="height and width of a block in output pixels for a kernel with a stride",
+    side: int = positive("height and width of a block in output pixels", default=3, le=64)
+    strided_side: int = positive(
+        "height and width of a block in output pixels for a kernel with a stride", default=2, le=64
     )
-    channels: Positive = Field(default=32, le=1024, description="output channels of a block")
-    input_channels: Positive = Field(default=16, le=1024, description="input channels of a step")
-    depthwise_channels: Positive = Field(
-        default=16, le=1024, description="channels of a step of a depthwise convolution"
+    channels: int = positive("output channels of a block", default=32, le=1024)
+    input_channels: int = positive("input channels of a step", default=16, le=1024)
+    depthwise_channels: int = positive("channels of a step of a depthwise convolution", default=16, le=1024)
+    kernel_side: int = positive(
+        "height and width of the only kernel that the engine computes beside 1 x 1", default=3, le=16
     )
-    kernel_side: Positive = Field(
-        default=3,
-        le=16,
-        description="height and width of the only kernel that the engine computes beside 1 x 1",
-    )
-    start_cycles: Cycles = Field(
+    start_cycles: int = cycles(
+        "cycles before the first input pixel of a step; then one pixel is loaded per cycle",
         default=6,
         le=1024,
-        description="cycles before the first input pixel of a step; then one pixel is loaded per cycle",
     )
-    point_start_cycles: Cycles = Field(default=10, le=1024, description="start_cycles for a 1 x 1 kernel")
-    step_cycles: Cycles = Field(
-        default=14, le=1024, description="cycles of a step beside loading its pixels and multiplying"
+    point_start_cycles: int = cycles("start_cycles for a 1 x 1 kernel", default=10, le=1024)
+    step_cycles: int = cycles(
+        "cycles of a step beside loading its pixels and multiplying", default=14, le=1024
     )
-    output_cycles: Cycles = Field(
-        default=66, le=100_000, description="cycles of the output stage for a block with all its channels"
+    output_cycles: int = cycles(
+        "cycles of the output stage for a block with all its channels", default=66, le=100_000
     )
-    core_macs_per_cycle: Annotated[float, Field(ge=1e-3, json_schema_extra=MORE)] = Field(
+    core_macs_per_cycle: float = number(
+        "MACs per cycle of the cores of the cluster, which compute all other kernels",
         default=10.0,
+        ge=1e-3,
+        what_if=MORE,
         le=1e6,
-        description="MACs per cycle of the cores of the cluster, which compute all other kernels",
     )
 
 
@@ -187,22 +183,19 @@ class Streams(Section):
     Kernels are stationary and a feature map streams past them.
     """
 
-    units: Positive = Field(default=4, le=64, description="streaming units of the engine")
-    multipliers: Positive = Field(
+    units: int = positive("streaming units of the engine", default=4, le=64)
+    multipliers: int = positive(
+        "multipliers of a unit; a pass computes whole kernel windows of as many input channels as fit",
         default=75,
         le=65_536,
-        description="multipliers of a unit; a pass computes whole kernel windows of as many input channels as fit",
     )
-    units_per_layer: Positive = Field(
-        default=1, le=64, description="units that share the input channels of one layer"
-    )
-    kernels: Positive = Field(
-        default=16,
-        le=4096,
-        description="output channels whose kernels a unit holds while a feature map streams past",
+    units_per_layer: int = positive("units that share the input channels of one layer", default=1, le=64)
+    kernels: int = positive(
+        "output channels whose kernels a unit holds while a feature map streams past", default=16, le=4096
     )
 
 
+Dataflow = Literal["weight_stationary", "output_stationary", "both"]
 _SYSTOLIC = ReadBy(("systolic",))
 _PORTS = ReadBy(("systolic", "block", "stream"), priced=True)
 
@@ -210,66 +203,78 @@ _PORTS = ReadBy(("systolic", "block", "stream"), priced=True)
 class MacArray(Section):
     """rows x columns multipliers with 9-bit operands, int32 accumulators and an output stage."""
 
-    kind: str = Field(default="systolic", max_length=64, description="MAC engine type (isa/engines/kinds.py)")
-    rows: Annotated[Positive, _SYSTOLIC] = Field(
-        default=16, le=1024, description="multipliers along the dot product"
-    )
-    columns: Annotated[Positive, _SYSTOLIC] = Field(
-        default=8, le=1024, description="multipliers along the output channels"
-    )
-    dataflow: Annotated[
-        Literal["weight_stationary", "output_stationary", "both"],
-        ReadBy(("systolic",), needs=("has_npu",), words=ON_NPU.words),
-    ] = Field(
+    kind: str = text("MAC engine type (isa/engines/kinds.py)", default="systolic", max_length=64)
+    rows: int = positive("multipliers along the dot product", default=16, le=1024, read_by=_SYSTOLIC)
+    columns: int = positive("multipliers along the output channels", default=8, le=1024, read_by=_SYSTOLIC)
+    dataflow: Dataflow = choice(
+        Dataflow,
+        "mappings that the array supports; with both, the compiler chooses per layer",
         default="both",
-        description="mappings that the array supports; with both, the compiler chooses per layer",
+        read_by=ReadBy(("systolic",), needs=("has_npu",), words=ON_NPU.words),
     )
-    shadow_weights: Annotated[bool, _SYSTOLIC] = Field(
+    shadow_weights: bool = flag(
+        "second weight register per multiplier, which hides weight loads behind streaming",
         default=True,
-        description="second weight register per multiplier, which hides weight loads behind streaming",
+        read_by=_SYSTOLIC,
     )
-    accumulator_kib: Annotated[Capacity, ReadBy(("systolic",), priced=True)] = Field(
+    accumulator_kib: int = capacity(
+        "capacity of the int32 accumulators, used as two halves (double buffer)",
         default=16,
         le=65_536,
-        description="capacity of the int32 accumulators, used as two halves (double buffer)",
+        read_by=ReadBy(("systolic",), priced=True),
     )
-    ifm_bytes_per_cycle: Annotated[Positive, _PORTS] = Field(
-        default=16, le=4096, description="width of the scratchpad port for input feature maps"
+    ifm_bytes_per_cycle: int = positive(
+        "width of the scratchpad port for input feature maps", default=16, le=4096, read_by=_PORTS
     )
-    weight_bytes_per_cycle: Annotated[Positive, _PORTS] = Field(
-        default=8, le=4096, description="width of the scratchpad port for weights"
+    weight_bytes_per_cycle: int = positive(
+        "width of the scratchpad port for weights", default=8, le=4096, read_by=_PORTS
     )
-    output_lanes: Annotated[Positive, ReadBy(("systolic", "stream"), priced=True)] = Field(
-        default=8, le=1024, description="output elements requantized and written per cycle"
+    output_lanes: int = positive(
+        "output elements requantized and written per cycle",
+        default=8,
+        le=1024,
+        read_by=ReadBy(("systolic", "stream"), priced=True),
     )
-    float16_columns: Annotated[int, Field(ge=0, json_schema_extra=MORE), _SYSTOLIC] = Field(
-        default=0, le=1024, description="columns whose multipliers also compute float16; 0: none"
+    float16_columns: int = whole(
+        "columns whose multipliers also compute float16; 0: none",
+        default=0,
+        ge=0,
+        what_if=MORE,
+        le=1024,
+        read_by=_SYSTOLIC,
     )
-    float32_columns: Annotated[int, Field(ge=0, json_schema_extra=MORE), _SYSTOLIC] = Field(
-        default=0, le=1024, description="columns whose multipliers also compute float32; 0: none"
+    float32_columns: int = whole(
+        "columns whose multipliers also compute float32; 0: none",
+        default=0,
+        ge=0,
+        what_if=MORE,
+        le=1024,
+        read_by=_SYSTOLIC,
     )
-    int16_passes: Annotated[int, ON_NPU] = Field(
+    int16_passes: int = whole(
+        "passes over the array for int16 feature maps with int8 weights, such as 2 for one pass per byte; "
+        "0: the host computes such layers",
         default=0,
         ge=0,
         le=16,
-        description="passes over the array for int16 feature maps with int8 weights, such as 2 for one pass per byte; "
-        "0: the host computes such layers",
+        read_by=ON_NPU,
     )
-    weight_bits: Annotated[int, ReadBy(("bit_serial",))] = Field(
+    weight_bits: int = whole(
+        "bits of a constant weight in a bit-serial array; determines time, energy, traffic and space in "
+        "memories, while results are still computed with the model's weights",
         default=MOST_BITS,
         ge=2,
         le=MOST_BITS,
-        description="bits of a constant weight in a bit-serial array; determines time, energy, traffic and space in "
-        "memories, while results are still computed with the model's weights",
+        read_by=ReadBy(("bit_serial",)),
     )
-    block: Annotated[Blocks | None, ReadBy(("block",))] = Field(
-        default=None, description="parameters of the engine type `block`"
+    block: Blocks | None = table(
+        Blocks, "parameters of the engine type `block`", default=None, read_by=ReadBy(("block",))
     )
-    bit_serial: Annotated[BitSerial | None, ReadBy(("bit_serial",))] = Field(
-        default=None, description="parameters of the engine type `bit_serial`"
+    bit_serial: BitSerial | None = table(
+        BitSerial, "parameters of the engine type `bit_serial`", default=None, read_by=ReadBy(("bit_serial",))
     )
-    stream: Annotated[Streams | None, ReadBy(("stream",))] = Field(
-        default=None, description="parameters of the engine type `stream`"
+    stream: Streams | None = table(
+        Streams, "parameters of the engine type `stream`", default=None, read_by=ReadBy(("stream",))
     )
 
     @property

@@ -16,10 +16,9 @@ from os.path import realpath
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from npusim.isa.base import user_file
 from npusim.isa.base.errors import HardwareError, nearest, visible
+from npusim.isa.base.fields import Fault
 from npusim.isa.base.toml_file import listed, merged, read, short
 from npusim.isa.hardware.cpu import CORE_NAMES
 from npusim.isa.hardware.hardware import Hardware
@@ -286,26 +285,25 @@ def _base(extends: object, path: Path, chain: tuple[Path, ...]) -> dict[str, Any
 
 def _validated(values: Mapping[str, Any], faults: dict[str, str]) -> Hardware | None:
     """Return the Hardware of plain values; for invalid values return None and add to `faults` by dotted path."""
-    try:
-        return Hardware.model_validate(dict(values))
-    except ValidationError as error:
-        for item in error.errors(include_url=False, include_context=False):
-            path = _path(item["loc"], values, exact=item["type"] == "extra_forbidden")
-            if item["type"] == "extra_forbidden":
-                near = len(faults) < MOST_COMPARED
-                faults[path] = _unknown(path, item["input"]) if near else "unknown key"
-            elif item["type"] == "missing":
-                faults[path] = f"is missing, must be {_allowed(path)}"
-            else:
-                faults[path] = f"{short(item['input'])} is not {_allowed(path)}"
-        return None
+    found: list[Fault] = []
+    checked = Hardware.read(values, (), found)
+    for fault in found:
+        unknown = fault.kind == "unknown"
+        path = _path(fault.keys, values, exact=unknown)
+        if unknown:
+            faults[path] = _unknown(path, fault.value) if len(faults) < MOST_COMPARED else "unknown key"
+        elif fault.kind == "missing":
+            faults[path] = f"is missing, must be {_allowed(path)}"
+        else:
+            faults[path] = f"{short(fault.value)} is not {_allowed(path)}"
+    return None if found else checked
 
 
 def _path(location: tuple[int | str, ...], values: Mapping[str, Any], *, exact: bool) -> str:
     """Return the dotted path of a fault, with the name of a further memory, or its number from 0 if it has none.
 
-    After the key, a location of pydantic may continue with a branch of a union ("float") or a position in a list. These
-    are cut off, unless the path is `exact`, because the key does not exist.
+    The location of a fault in a list ends with a position, which is cut off. So is the name of a table inside another
+    one. A key that does not exist is `exact` as it is.
     """
     keys = [str(part) for part in location]
     if keys[0] == MEMORY and len(keys) > 1:

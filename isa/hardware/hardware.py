@@ -5,23 +5,27 @@ Fields are checked here; rules between fields, files and presets are in `npusim.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
-
-from pydantic import BeforeValidator, Field
+from typing import Literal
 
 from npusim.isa.base.fields import (
     MORE,
     MORE_OR_LESS,
     ON_NPU,
-    Clock,
-    Cycles,
-    Given,
-    GivenClock,
-    Positive,
-    PositiveCycles,
     ReadBy,
     Section,
-    Time,
+    choice,
+    clock,
+    cycles,
+    flag,
+    given,
+    listed,
+    number,
+    positive,
+    positive_cycles,
+    table,
+    text,
+    time,
+    whole,
 )
 from npusim.isa.engines.kinds import engine_of
 from npusim.isa.engines.mac_array import MacArray
@@ -31,12 +35,12 @@ from npusim.isa.hardware.memories import (
     MOST_FURTHER,
     Content,
     Dram,
+    DramType,
     FurtherMemory,
     Port,
     PortTiming,
     Scratchpad,
     Space,
-    as_tuple,
     cycles_of_ns,
     port_timing,
 )
@@ -50,25 +54,19 @@ class FrontEnd(Section):
     It dispatches in program order.
     """
 
-    queue_depth: Positive = Field(
-        default=16, le=1024, description="instructions that the queue of each unit holds"
-    )
-    fetch_instructions: Positive = Field(
-        default=4, le=256, description="maximum instructions fetched ahead of dispatch"
-    )
-    decode_cycles: Cycles = Field(
-        default=1, le=1024, description="cycles to decode and dispatch one instruction"
-    )
-    layer_cycles: Cycles = Field(
+    queue_depth: int = positive("instructions that the queue of each unit holds", default=16, le=1024)
+    fetch_instructions: int = positive("maximum instructions fetched ahead of dispatch", default=4, le=256)
+    decode_cycles: int = cycles("cycles to decode and dispatch one instruction", default=1, le=1024)
+    layer_cycles: int = cycles(
+        "cycles before each layer in which software prepares it and nothing is dispatched; unless overlap "
+        "is all, they start when everything dispatched before has ended",
         default=0,
         le=10_000_000,
-        description="cycles before each layer in which software prepares it and nothing is dispatched; unless overlap "
-        "is all, they start when everything dispatched before has ended",
     )
-    inference_cycles: Cycles = Field(
+    inference_cycles: int = cycles(
+        "cycles before the first layer in which software prepares the inference, added to layer_cycles",
         default=0,
         le=5_000_000,
-        description="cycles before the first layer in which software prepares the inference, added to layer_cycles",
     )
 
 
@@ -81,35 +79,43 @@ _PACKED = ReadBy(
 class Dma(Section):
     """The DMA makes strided copies between the memories; each channel has its own queue."""
 
-    channels: Positive = Field(default=2, le=4, description="independent channels")
-    setup_cycles: Annotated[Cycles, ON_NPU] = Field(
-        default=16, le=100_000, description="cycles before the first request of a transfer"
+    channels: int = positive("independent channels", default=2, le=4)
+    setup_cycles: int = cycles(
+        "cycles before the first request of a transfer", default=16, le=100_000, read_by=ON_NPU
     )
-    port_bytes_per_cycle: Positive = Field(
-        default=16, le=4096, description="rate of a channel at the scratchpad, bytes per cycle"
+    port_bytes_per_cycle: int = positive(
+        "rate of a channel at the scratchpad, bytes per cycle", default=16, le=4096
     )
-    decoder_bytes_per_cycle: Annotated[int, Field(ge=0, json_schema_extra=MORE)] = Field(
+    decoder_bytes_per_cycle: int = whole(
+        "weights that a channel decompresses per cycle; 0: weights are stored uncompressed",
         default=0,
+        ge=0,
+        what_if=MORE,
         le=4096,
-        description="weights that a channel decompresses per cycle; 0: weights are stored uncompressed",
     )
-    decoder_skips: Annotated[bool, _PACKED] = Field(
-        default=False, description="compress zero weights, and groups with few different values, further"
+    decoder_skips: bool = flag(
+        "compress zero weights, and groups with few different values, further", default=False, read_by=_PACKED
     )
-    local_bytes_per_cycle: Annotated[float, Field(ge=0, json_schema_extra=MORE), ON_NPU] = Field(
+    local_bytes_per_cycle: float = number(
+        "rate of copies inside the scratchpad that do not use the DMA port, bytes per cycle; 0: all use it",
         default=0.0,
+        ge=0,
+        what_if=MORE,
         le=4096,
-        description="rate of copies inside the scratchpad that do not use the DMA port, bytes per cycle; 0: all use it",
+        read_by=ON_NPU,
     )
-    views: Annotated[bool, ON_NPU] = Field(
+    views: bool = flag(
+        "units read and write parts of tensors in place, so that concatenations and splits need no copies",
         default=False,
-        description="units read and write parts of tensors in place, so that concatenations and splits need no copies",
+        read_by=ON_NPU,
     )
-    burst_buffer_kib: Annotated[int, Field(ge=0, json_schema_extra=MORE_OR_LESS)] = Field(
-        default=4,
-        le=1024,
-        description="size of the burst buffer of a channel for strided copies; one half is filled while the other is "
+    burst_buffer_kib: int = whole(
+        "size of the burst buffer of a channel for strided copies; one half is filled while the other is "
         "drained; 0: none",
+        default=4,
+        ge=0,
+        what_if=MORE_OR_LESS,
+        le=1024,
     )
 
     @property
@@ -128,193 +134,212 @@ class Vector(Section):
     Each `*_cycles` key is the time of one element in one lane.
     """
 
-    lanes: Positive = Field(
-        default=8, le=4096, description="elements per cycle of a function that takes one cycle"
+    lanes: int = positive("elements per cycle of a function that takes one cycle", default=8, le=4096)
+    startup_cycles: int = cycles(
+        "cycles to fill the pipeline, once per instruction", default=8, le=1024, read_by=ON_NPU
     )
-    startup_cycles: Annotated[Cycles, ON_NPU] = Field(
-        default=8, le=1024, description="cycles to fill the pipeline, once per instruction"
+    add_cycles: int = positive_cycles(
+        "cycles per element of a quantized addition or subtraction", default=2, le=1024
     )
-    add_cycles: PositiveCycles = Field(
-        default=2, le=1024, description="cycles per element of a quantized addition or subtraction"
+    mul_cycles: int = positive_cycles("cycles per element of a quantized multiplication", default=2, le=1024)
+    requantise_cycles: int = positive_cycles(
+        "cycles to requantize an element to another scale and zero point", default=1, le=1024, read_by=ON_NPU
     )
-    mul_cycles: PositiveCycles = Field(
-        default=2, le=1024, description="cycles per element of a quantized multiplication"
-    )
-    requantise_cycles: Annotated[PositiveCycles, ON_NPU] = Field(
-        default=1, le=1024, description="cycles to requantize an element to another scale and zero point"
-    )
-    max_cycles: PositiveCycles = Field(
-        default=1, le=1024, description="cycles per element of a comparison or selection"
-    )
-    pool_cycles: PositiveCycles = Field(default=1, le=1024, description="cycles per window element of a pool")
-    reduce_cycles: PositiveCycles = Field(default=1, le=1024, description="cycles per element of a sum")
-    divide_cycles: PositiveCycles = Field(default=4, le=1024, description="cycles per rounded division")
-    lut_cycles: PositiveCycles = Field(default=1, le=1024, description="cycles per table look-up")
-    resize_cycles: Annotated[int, Field(ge=0, json_schema_extra=MORE_OR_LESS), ON_NPU] = Field(
+    max_cycles: int = positive_cycles("cycles per element of a comparison or selection", default=1, le=1024)
+    pool_cycles: int = positive_cycles("cycles per window element of a pool", default=1, le=1024)
+    reduce_cycles: int = positive_cycles("cycles per element of a sum", default=1, le=1024)
+    divide_cycles: int = positive_cycles("cycles per rounded division", default=4, le=1024)
+    lut_cycles: int = positive_cycles("cycles per table look-up", default=1, le=1024)
+    resize_cycles: int = whole(
+        "cycles per interpolated element of a resize; 0: one product for each source pixel",
         default=0,
+        ge=0,
+        what_if=MORE_OR_LESS,
         le=1024,
-        description="cycles per interpolated element of a resize; 0: one product for each source pixel",
+        read_by=ON_NPU,
     )
-    fused_lookup: Annotated[bool, ON_NPU] = Field(
+    fused_lookup: bool = flag(
+        "an instruction whose result only a look-up reads performs the look-up too, which takes no time",
         default=False,
-        description="an instruction whose result only a look-up reads performs the look-up too, which takes no time",
+        read_by=ON_NPU,
     )
-    brick_channels: Annotated[Positive, ON_NPU] = Field(
+    brick_channels: int = positive(
+        "channels of a pixel that functions of two operands process together (a brick), used or not",
         default=1,
         le=256,
-        description="channels of a pixel that functions of two operands process together (a brick), used or not",
+        read_by=ON_NPU,
     )
-    exp_cycles: PositiveCycles = Field(
-        default=8, le=1024, description="cycles per fixed-point exponential or reciprocal"
-    )
-    literal_cycles: Annotated[PositiveCycles, _RESCALE] = Field(
+    exp_cycles: int = positive_cycles("cycles per fixed-point exponential or reciprocal", default=8, le=1024)
+    literal_cycles: int = positive_cycles(
+        "cycles to dequantize two values, add, multiply or compare them in float32, and quantize again",
         default=4,
         le=1024,
-        description="cycles to dequantize two values, add, multiply or compare them in float32, and quantize again",
+        read_by=_RESCALE,
     )
-    literal_divide_cycles: Annotated[PositiveCycles, _RESCALE] = Field(
+    literal_divide_cycles: int = positive_cycles(
+        "cycles to dequantize two values, divide them in float32, and quantize again",
         default=8,
         le=1024,
-        description="cycles to dequantize two values, divide them in float32, and quantize again",
+        read_by=_RESCALE,
     )
-    fused_cycles: Annotated[PositiveCycles, _RESCALE] = Field(
+    fused_cycles: int = positive_cycles(
+        "cycles to compute one quantized value from two by two products and sums in float32",
         default=2,
         le=1024,
-        description="cycles to compute one quantized value from two by two products and sums in float32",
+        read_by=_RESCALE,
     )
-    dequantise_cycles: Annotated[PositiveCycles, _RESCALE_AND_NPU] = Field(
-        default=2, le=1024, description="cycles to dequantize one value to float32 and add it to a sum"
+    dequantise_cycles: int = positive_cycles(
+        "cycles to dequantize one value to float32 and add it to a sum",
+        default=2,
+        le=1024,
+        read_by=_RESCALE_AND_NPU,
     )
-    quantise_cycles: Annotated[PositiveCycles, _RESCALE] = Field(
+    quantise_cycles: int = positive_cycles(
+        "cycles to divide a float32 sum by the number of its elements and quantize the result",
         default=6,
         le=1024,
-        description="cycles to divide a float32 sum by the number of its elements and quantize the result",
+        read_by=_RESCALE,
     )
-    moment_cycles: Annotated[PositiveCycles, _RESCALE_AND_NPU] = Field(
+    moment_cycles: int = positive_cycles(
+        "cycles to add a value and its square to two sums of a normalization; 1, a multiplier in front of one of two "
+        "adders, is an assumption",
         default=1,
         le=1024,
-        description="cycles to add a value and its square to two sums of a normalization; 1, a multiplier in front of "
-        "one of two adders, is an assumption",
+        read_by=_RESCALE_AND_NPU,
     )
-    int16_passes: Annotated[int, ON_NPU] = Field(
+    int16_passes: int = whole(
+        "passes of a lane over an int16 value, such as 2 for one pass per byte; 0: the host computes on "
+        "int16",
         default=0,
         ge=0,
         le=16,
-        description="passes of a lane over an int16 value, such as 2 for one pass per byte; 0: the host computes on "
-        "int16",
+        read_by=ON_NPU,
     )
-    float16_lanes: Annotated[int, Field(ge=0, json_schema_extra=MORE)] = Field(
+    float16_lanes: int = whole(
+        "float16 elements per cycle of a function that takes one cycle; 0: no float16",
         default=0,
+        ge=0,
+        what_if=MORE,
         le=4096,
-        description="float16 elements per cycle of a function that takes one cycle; 0: no float16",
     )
-    float32_lanes: Annotated[int, Field(ge=0, json_schema_extra=MORE)] = Field(
+    float32_lanes: int = whole(
+        "float32 elements per cycle of a function that takes one cycle; 0: no float32",
         default=0,
+        ge=0,
+        what_if=MORE,
         le=4096,
-        description="float32 elements per cycle of a function that takes one cycle; 0: no float32",
     )
-    float_cycles: Annotated[PositiveCycles, _FLOAT] = Field(
-        default=1, le=1024, description="cycles per floating-point addition, multiplication or comparison"
+    float_cycles: int = positive_cycles(
+        "cycles per floating-point addition, multiplication or comparison", default=1, le=1024, read_by=_FLOAT
     )
-    float_divide_cycles: Annotated[PositiveCycles, _FLOAT] = Field(
-        default=4, le=1024, description="cycles per floating-point division or square root"
+    float_divide_cycles: int = positive_cycles(
+        "cycles per floating-point division or square root", default=4, le=1024, read_by=_FLOAT
     )
-    float_function_cycles: Annotated[PositiveCycles, _FLOAT] = Field(
-        default=8, le=1024, description="cycles per floating-point exponential, logarithm or similar function"
+    float_function_cycles: int = positive_cycles(
+        "cycles per floating-point exponential, logarithm or similar function",
+        default=8,
+        le=1024,
+        read_by=_FLOAT,
     )
 
 
 class Host(Section):
     """The host CPU runs the operators that the NPU lacks; PerformanceInfo compares the NPU with it."""
 
-    core: str = Field(
-        default="cortex-m7",
-        max_length=64,
-        description="CPU core, a name of the core table (isa/hardware/cpu.py)",
+    core: str = text(
+        "CPU core, a name of the core table (isa/hardware/cpu.py)", default="cortex-m7", max_length=64
     )
-    threads: Given = Field(default=1, le=64, description="threads, one per core")
-    clock_mhz: GivenClock | None = Field(
-        default=None, description="clock of the CPU; the clock in the core table if absent"
+    threads: int = given("threads, one per core", default=1, le=64)
+    clock_mhz: float | None = clock(
+        "clock of the CPU; the clock in the core table if absent", default=None, given=True
     )
-    call_overhead_us: Time = Field(
-        default=20.0, description="time of a driver call, once per inference in PerformanceInfo"
+    call_overhead_us: float = time(
+        "time of a driver call, once per inference in PerformanceInfo", default=20.0
     )
-    handover_us: Time = Field(
-        default=5.0, description="time of the interrupt and the return for one host operator inside a program"
+    handover_us: float = time(
+        "time of the interrupt and the return for one host operator inside a program", default=5.0
     )
 
 
 _DRAM = ReadBy(needs=("has_dram",), words="a DRAM, which holds what no [[memory]] does")
 
 
+NodeNm = Literal[28, 22, 16, 7]
+
+
 class Technology(Section):
     """The process node, the supply voltage and the DRAM type, which select rows of the energy table."""
 
-    node_nm: Literal[28, 22, 16, 7] = Field(default=28, description="process node of the energy table")
-    rated_mhz: Annotated[float, Field(ge=1e-3, le=10_000)] | None = Field(
-        default=None,
-        description="clock that the design reaches at rated_v; determines the supply when clock_mhz changes; clock_mhz "
+    node_nm: NodeNm = choice(NodeNm, "process node of the energy table", default=28)
+    rated_mhz: float | None = number(
+        "clock that the design reaches at rated_v; determines the supply when clock_mhz changes; clock_mhz "
         "of the file if absent",
-    )
-    rated_v: Annotated[float, Field(gt=0.3, lt=1.5)] | None = Field(
-        default=None, description="supply voltage at rated_mhz; the node's nominal voltage if absent"
-    )
-    vdd_v: Annotated[float, Field(gt=0.3, lt=1.5)] | None = Field(
         default=None,
-        description="supply voltage at clock_mhz; computed by the alpha-power law of the node if absent",
+        ge=1e-3,
+        le=10_000,
     )
-    dram: Annotated[Literal["lpddr4", "lpddr5", "lpddr3", "ddr3", "hbm2", "psram"], _DRAM] = Field(
-        default="lpddr4", description="DRAM row of the energy table"
+    rated_v: float | None = number(
+        "supply voltage at rated_mhz; the node's nominal voltage if absent", default=None, gt=0.3, lt=1.5
     )
-    system_pj_per_cycle: Annotated[float, Field(ge=0, le=1e6)] | None = Field(
+    vdd_v: float | None = number(
+        "supply voltage at clock_mhz; computed by the alpha-power law of the node if absent",
         default=None,
-        description="energy per cycle of clock tree, buses, controller and other active parts of the chip at the "
+        gt=0.3,
+        lt=1.5,
+    )
+    dram: DramType = choice(DramType, "DRAM row of the energy table", default="lpddr4", read_by=_DRAM)
+    system_pj_per_cycle: float | None = number(
+        "energy per cycle of clock tree, buses, controller and other active parts of the chip at the "
         "nominal voltage; by the energy table if absent",
+        default=None,
+        ge=0,
+        le=1e6,
     )
 
 
 ALL_OPERATORS = "all"
 """Value in `Hardware.lacks_operators` that stands for every operator."""
 
-_OperatorName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$", max_length=64)]
+Overlap = Literal["all", "loads", "reloads", "none"]
 
 
 class Hardware(Section):
     """An NPU with its memories and its host."""
 
-    name: str = Field(min_length=1, max_length=64, description="name of the machine in every report")
-    description: str = Field(
-        default="", max_length=1000, description="one line about what the machine represents"
-    )
-    clock_mhz: Clock = Field(default=500.0, description="clock of the NPU")
-    lacks_operators: Annotated[tuple[_OperatorName, ...], BeforeValidator(as_tuple)] = Field(
+    name: str = text("name of the machine in every report", min_length=1, max_length=64)
+    description: str = text("one line about what the machine represents", default="", max_length=1000)
+    clock_mhz: float = clock("clock of the NPU", default=500.0)
+    lacks_operators: tuple[str, ...] = listed(
+        text(pattern="[a-z][a-z0-9_]{0,63}", max_length=64),
+        'operators (`npusim ops`) that the NPU lacks though its units could compute them, or "all": the '
+        "host computes them; a study does not vary it",
         default=(),
         max_length=256,
-        description='operators (`npusim ops`) that the NPU lacks though its units could compute them, or "all": the '
-        "host computes them; a study does not vary it",
     )
-    float32_rescale: bool = Field(
-        default=True,
-        description="output stage and vector lanes can also requantize in float32, as ONNX does",
+    float32_rescale: bool = flag(
+        "output stage and vector lanes can also requantize in float32, as ONNX does", default=True
     )
-    overlap: Annotated[Literal["all", "loads", "reloads", "none"], ON_NPU] = Field(
-        default="all",
-        description="what may run at the same time. all: whatever data dependencies allow. loads: one computation, and "
+    overlap: Overlap = choice(
+        Overlap,
+        "what may run at the same time. all: whatever data dependencies allow. loads: one computation, and "
         "loads for it and the next operator. reloads: as loads, but weights that are read once, and take longer to "
         "load than to compute with, are loaded with their operator. none: one computation, and loads for it only",
+        default="all",
+        read_by=ON_NPU,
     )
-    front_end: FrontEnd = FrontEnd()
-    dma: Dma = Dma()
-    dram: Annotated[Dram, _DRAM] = Dram()
-    scratchpad: Scratchpad = Scratchpad()
-    mac_array: MacArray = MacArray()
-    vector: Vector = Vector()
-    host: Host = Host()
-    technology: Technology = Technology()
-    memory: Annotated[tuple[FurtherMemory, ...], BeforeValidator(as_tuple)] = Field(
+    front_end: FrontEnd = table(FrontEnd, default=FrontEnd())
+    dma: Dma = table(Dma, default=Dma())
+    dram: Dram = table(Dram, default=Dram(), read_by=_DRAM)
+    scratchpad: Scratchpad = table(Scratchpad, default=Scratchpad())
+    mac_array: MacArray = table(MacArray, default=MacArray())
+    vector: Vector = table(Vector, default=Vector())
+    host: Host = table(Host, default=Host())
+    technology: Technology = table(Technology, default=Technology())
+    memory: tuple[FurtherMemory, ...] = listed(
+        table(FurtherMemory),
+        "further memories, beside the scratchpad and the DRAM",
         default=(),
         max_length=MOST_FURTHER,
-        description="further memories, beside the scratchpad and the DRAM",
     )
 
     def lacks(self, operator: str) -> bool:
@@ -407,9 +432,9 @@ class Hardware(Section):
         """Return the memory in which content is placed: the one whose `holds` names it, else the DRAM."""
         if content in self.scratchpad.holds:
             return Space.SCRATCHPAD
-        for number, memory in enumerate(self.memory, FIRST_FURTHER):
+        for space, memory in enumerate(self.memory, FIRST_FURTHER):
             if content in memory.holds:
-                return Space(number)
+                return Space(space)
         return Space.DRAM
 
     @property

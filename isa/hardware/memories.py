@@ -7,22 +7,25 @@ memories in the order of the file. Every memory but the scratchpad has its own p
 from __future__ import annotations
 
 from enum import IntEnum
+from functools import partial
 from math import ceil
-from typing import Annotated, Any, Literal, NamedTuple
-
-from pydantic import BeforeValidator, Field
+from typing import Any, Literal, NamedTuple, get_args
 
 from npusim.isa.base.fields import (
-    GIVEN_TIME,
+    MORE_OR_LESS,
     ON_NPU,
-    Capacity,
-    Cycles,
-    Given,
-    Positive,
-    Rate,
     ReadBy,
     Section,
-    Time,
+    capacity,
+    choice,
+    cycles,
+    given,
+    listed,
+    number,
+    positive,
+    rate,
+    text,
+    time,
 )
 
 SPACE_BITS = 4
@@ -68,27 +71,24 @@ CONTENTS: tuple[Content, ...] = ("constants", "code", "activations", "io")
 WRITTEN: tuple[Content, ...] = ("activations", "io")
 """Contents that a program writes while it runs."""
 
-OFF_CHIP = ("lpddr4", "lpddr5", "lpddr3", "ddr3", "hbm2", "psram")
+DramType = Literal["lpddr4", "lpddr5", "lpddr3", "ddr3", "hbm2", "psram"]
 """Memory types off the chip, which are rows of the energy table."""
+
+OFF_CHIP: tuple[DramType, ...] = get_args(DramType)
+MemoryType = Literal["sram", "mram", "flash", DramType]
 
 UNPRICED = ("mram", "flash")
 """On-chip memory types without a row in the energy table; the hardware file states their energy, power and area."""
 
 
-def as_tuple(value: Any) -> Any:
-    """Return a list as a tuple: TOML and JSON have lists, and a frozen value needs tuples."""
-    return tuple(value) if isinstance(value, list) else value
-
-
 MOST_MIB = 65_536
 """Maximum capacity of the DRAM."""
 
-_Amount = Annotated[float, Field(ge=0, le=1e6)]
+_amount = partial(number, ge=0, le=1e6, default=None)
 
 
-def _priced(amount: str) -> Any:
-    """Return a field of its own for each table: pydantic 2.9 writes the marks of all uses into a shared one."""
-    return Field(default=None, description=f"{amount}; by the energy table if absent")
+def _priced(amount: str, read_by: ReadBy | None = None) -> Any:
+    return _amount(description=f"{amount}; by the energy table if absent", read_by=read_by)
 
 
 _READ, _WRITE, _STANDBY = "energy per byte read", "energy per byte written", "power while idle"
@@ -97,7 +97,7 @@ _READ, _WRITE, _STANDBY = "energy per byte read", "energy per byte written", "po
 class _Rated(Section):
     """A memory with a bandwidth that does not depend on the NPU's clock."""
 
-    bandwidth_gb_per_s: Rate = Field(default=0.5, description="peak bandwidth, 10^9 bytes per second")
+    bandwidth_gb_per_s: float = rate("peak bandwidth, 10^9 bytes per second", default=0.5)
 
     def gb_per_s(self, clock_mhz: float) -> float:
         """Return the peak bandwidth in 10^9 bytes per second, at any clock of the NPU."""
@@ -114,29 +114,24 @@ _WRITTEN = ReadBy(needs=(".is_written",), words="activations or io in the memory
 class _Port(Section):
     """The port of a memory, for which all of its traffic competes, one row visit at a time."""
 
-    latency_ns: Time = Field(
-        default=100.0, description="latency from a request to the first byte, if the row is open"
-    )
-    row_bytes: Given = Field(default=2048, le=65_536, description="bytes of one row buffer, a power of two")
-    row_miss_ns: Time = Field(default=25.0, description="extra time when a request leaves the open row")
-    banks: Annotated[Given, _ROWS] = Field(
+    latency_ns: float = time("latency from a request to the first byte, if the row is open", default=100.0)
+    row_bytes: int = given("bytes of one row buffer, a power of two", default=2048, le=65_536)
+    row_miss_ns: float = time("extra time when a request leaves the open row", default=25.0)
+    banks: int = given(
+        "banks, each with its own open row, a power of two; consecutive rows are in different banks, so "
+        "that the next row opens while one is streamed",
         default=1,
         le=64,
-        description="banks, each with its own open row, a power of two; consecutive rows are in different banks, so "
-        "that the next row opens while one is streamed",
+        read_by=_ROWS,
     )
-    burst_bytes: Given = Field(
-        default=32, le=4096, description="bytes of one burst, the smallest transfer; a power of two"
-    )
-    grant_bytes: Positive = Field(
+    burst_bytes: int = given("bytes of one burst, the smallest transfer; a power of two", default=32, le=4096)
+    grant_bytes: int = positive(
+        "maximum bytes that a requester transfers before the port is granted anew; a power of two",
         default=512,
         le=65_536,
-        description="maximum bytes that a requester transfers before the port is granted anew; a power of two",
     )
-    outstanding_requests: Positive = Field(
-        default=16,
-        le=4096,
-        description="maximum bursts in flight; limits the bandwidth to bursts in flight / latency",
+    outstanding_requests: int = positive(
+        "maximum bursts in flight; limits the bandwidth to bursts in flight / latency", default=16, le=4096
     )
 
     @property
@@ -151,73 +146,73 @@ class Dram(_Port, _Rated):
     It holds all contents that no other memory holds. A DRAM without contents does not exist and draws no power.
     """
 
-    size_mib: Given = Field(default=1024, le=MOST_MIB, description="capacity")
-    read_pj_per_byte: _Amount | None = _priced(_READ)
-    write_pj_per_byte: Annotated[_Amount | None, ON_NPU] = _priced(_WRITE)
-    standby_mw: _Amount | None = _priced(_STANDBY)
+    size_mib: int = given("capacity", default=1024, le=MOST_MIB)
+    read_pj_per_byte: float | None = _priced(_READ)
+    write_pj_per_byte: float | None = _priced(_WRITE, ON_NPU)
+    standby_mw: float | None = _priced(_STANDBY)
 
 
 class Scratchpad(Section):
     """The scratchpad is a software-managed SRAM on the chip."""
 
-    size_kib: Capacity = Field(default=2048, le=262_144, description="capacity")
-    banks: Positive = Field(
+    size_kib: int = capacity("capacity", default=2048, le=262_144)
+    banks: int = positive(
+        "banks of equal size at consecutive addresses; their size determines the energy of an access",
         default=16,
         le=1024,
-        description="banks of equal size at consecutive addresses; their size determines the energy of an access",
     )
-    bank_ports: Positive = Field(
-        default=2, le=8, description="maximum instructions that access one bank at the same time"
+    bank_ports: int = positive("maximum instructions that access one bank at the same time", default=2, le=8)
+    port_bytes: int = positive(
+        "bytes of one access to a bank, for the energy of an access", default=16, le=4096
     )
-    port_bytes: Positive = Field(
-        default=16, le=4096, description="bytes of one access to a bank, for the energy of an access"
+    holds: tuple[Literal["io"], ...] = listed(
+        choice(Literal["io"]),
+        "contents placed in the scratchpad for the whole run, which pass no port",
+        default=(),
     )
-    holds: Annotated[tuple[Literal["io"], ...], BeforeValidator(as_tuple)] = Field(
-        default=(), description="contents placed in the scratchpad for the whole run, which pass no port"
-    )
-    read_pj_per_byte: Annotated[_Amount | None, ON_NPU] = _priced(_READ)
-    write_pj_per_byte: Annotated[_Amount | None, ON_NPU] = _priced(_WRITE)
-    standby_mw: _Amount | None = _priced(_STANDBY)
+    read_pj_per_byte: float | None = _priced(_READ, ON_NPU)
+    write_pj_per_byte: float | None = _priced(_WRITE, ON_NPU)
+    standby_mw: float | None = _priced(_STANDBY)
 
 
 class _Named(Section):
     """The name, type, contents and size of a further memory."""
 
-    name: str = Field(
-        pattern=r"^[a-z][a-z0-9_]{0,31}$",
-        max_length=32,
-        description="name of the memory in keys, reports and messages",
+    name: str = text(
+        "name of the memory in keys, reports and messages", pattern="[a-z][a-z0-9_]{0,31}", max_length=32
     )
-    kind: Literal["sram", "mram", "flash", "lpddr4", "lpddr5", "lpddr3", "ddr3", "hbm2", "psram"] = Field(
-        description="memory type; sram, mram and flash (which the NPU cannot write) are on the chip, the others off it"
+    kind: MemoryType = choice(
+        MemoryType,
+        "memory type; sram, mram and flash (which the NPU cannot write) are on the chip, the others off it",
     )
-    holds: Annotated[tuple[Content, ...], BeforeValidator(as_tuple)] = Field(
-        default=(), description="contents placed in this memory instead of the DRAM"
+    holds: tuple[Content, ...] = listed(
+        choice(Content), "contents placed in this memory instead of the DRAM", default=()
     )
-    size_kib: Capacity = Field(le=1 << 26, description="capacity")
+    size_kib: int = capacity("capacity", le=1 << 26)
 
 
 class _Clocked(Section):
     """A memory with a fixed bandwidth, or with a clock that follows the NPU's."""
 
-    bandwidth_gb_per_s: Rate | None = Field(
-        default=None,
-        description="peak bandwidth, 10^9 bytes per second; either this, or clock_ratio and access_bytes",
+    bandwidth_gb_per_s: float | None = rate(
+        "peak bandwidth, 10^9 bytes per second; either this, or clock_ratio and access_bytes", default=None
     )
-    clock_ratio: Annotated[float, Field(ge=0.01, le=1000, json_schema_extra=GIVEN_TIME)] | None = Field(
+    clock_ratio: float | None = number(
+        "NPU cycles per cycle of the memory's clock, such as 1.25 for a clock of clock_mhz / 1.25",
         default=None,
-        description="NPU cycles per cycle of the memory's clock, such as 1.25 for a clock of clock_mhz / 1.25",
+        ge=0.01,
+        le=1000,
+        what_if=MORE_OR_LESS,
+        given=True,
     )
-    access_bytes: Positive | None = Field(
-        default=None,
-        le=4096,
-        description="bytes of an access, one per cycle of the memory's clock; a power of two",
+    access_bytes: int | None = positive(
+        "bytes of an access, one per cycle of the memory's clock; a power of two", default=None, le=4096
     )
-    latency_cycles: Cycles | None = Field(
+    latency_cycles: int | None = cycles(
+        "latency from a request to the first byte in cycles of the memory's clock, instead of latency_ns; "
+        "needs clock_ratio",
         default=None,
         le=100_000,
-        description="latency from a request to the first byte in cycles of the memory's clock, instead of latency_ns; "
-        "needs clock_ratio",
     )
 
     def gb_per_s(self, clock_mhz: float) -> float:
@@ -243,19 +238,13 @@ class FurtherMemory(_Port, _Clocked, _Named):
     `dma.port_bytes_per_cycle`).
     """
 
-    latency_ns: Time = Field(
-        default=0.0, description="latency from a request to the first byte, if the row is open"
-    )
-    row_miss_ns: Time = Field(default=0.0, description="extra time when a request leaves the open row")
-    burst_bytes: Given = Field(
-        default=16, le=4096, description="bytes of one burst, the smallest transfer; a power of two"
-    )
-    read_pj_per_byte: _Amount | None = _priced(_READ)
-    write_pj_per_byte: Annotated[_Amount | None, _WRITTEN] = _priced(_WRITE)
-    standby_mw: _Amount | None = _priced(_STANDBY)
-    area_mm2: _Amount | None = Field(
-        default=None, description="silicon area on the NPU's chip; by the area table if absent"
-    )
+    latency_ns: float = time("latency from a request to the first byte, if the row is open", default=0.0)
+    row_miss_ns: float = time("extra time when a request leaves the open row", default=0.0)
+    burst_bytes: int = given("bytes of one burst, the smallest transfer; a power of two", default=16, le=4096)
+    read_pj_per_byte: float | None = _priced(_READ)
+    write_pj_per_byte: float | None = _priced(_WRITE, _WRITTEN)
+    standby_mw: float | None = _priced(_STANDBY)
+    area_mm2: float | None = _amount("silicon area on the NPU's chip; by the area table if absent")
 
     @property
     def on_chip(self) -> bool:

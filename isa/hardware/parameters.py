@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache
-from inspect import isclass
-from typing import Any, get_args
+from typing import Any
 
-from npusim.isa.base.fields import ReadBy, Section
+from npusim.isa.base.fields import Field, ReadBy, Section
 from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.engines.kinds import ENGINES, engine_of, kind_fault
 from npusim.isa.hardware.hardware import Hardware
@@ -81,62 +80,31 @@ def memory_parameters() -> tuple[Parameter, ...]:
 
 @cache
 def _schema_parameters() -> tuple[Parameter, ...]:
-    schema = Hardware.model_json_schema()
-    return tuple(_parameters(schema, schema["$defs"], ""))
+    return tuple(_parameters(Hardware, "", None))
 
 
-def _parameters(schema: Mapping[str, Any], tables: Mapping[str, Any], prefix: str) -> Iterator[Parameter]:
-    for key, field in schema["properties"].items():
-        own = field["anyOf"][0] if "anyOf" in field else field  # a table or a value may be absent
-        table = own.get("$ref", "").rpartition("/")[2]
-        if field.get("type") == "array" and "$ref" in field["items"]:
-            rows = tables[field["items"]["$ref"].rpartition("/")[2]]
-            yield from _parameters(rows, tables, f"{prefix}{key}.{ANY_NAME}.")
-        elif table:
-            yield from _parameters(tables[table], tables, f"{prefix}{key}.")
-        else:
-            factors = tuple(field.get("what_if", own.get("what_if", ())))
-            yield Parameter(
-                f"{prefix}{key}",
-                _values(field),
-                field.get("default"),
-                field.get("description", ""),
-                factors,
-                not field.get("given", own.get("given", False)),
-                key in schema.get("required", ()),
-                condition(f"{prefix}{key}"),
-            )
+def _parameters(table: type[Section], prefix: str, read_by: ReadBy | None) -> Iterator[Parameter]:
+    """Yield the keys of a table. `read_by` is the condition of the table, for keys without their own."""
+    for key, field in table.model_fields.items():
+        path, condition = f"{prefix}{key}", field.read_by or read_by
+        if field.table is not None:
+            yield from _parameters(field.table, _below(path, field), condition)
+            continue
+        yield Parameter(
+            path,
+            field.allowed,
+            None if field.required else list(field.default) if field.item else field.default,
+            field.description,
+            field.what_if,
+            not field.given,
+            field.required,
+            condition,
+        )
 
 
-def _values(field: Mapping[str, Any]) -> str:
-    """Return in words which values a field may have, from its JSON schema."""
-    if "anyOf" in field:  # an optional value: TOML has no null, so a file leaves the key out instead
-        return _values(field["anyOf"][0])
-    if field.get("type") == "array":
-        items = field["items"]
-        if "pattern" in items:
-            return _values(items).replace("a word", "a list of words", 1)
-        return f"a list of {', '.join(items['enum']) if 'enum' in items else items['const']}"
-    if "enum" in field:
-        return "one of " + ", ".join(str(item) for item in field["enum"])
-    if field["type"] == "boolean":
-        return "true or false"
-    if "pattern" in field:
-        return f"a word of {field['maxLength']} small letters, digits and underscores at most"
-    if field["type"] == "string":
-        return f"text of {field.get('minLength', 0)} to {field['maxLength']} characters"
-    whole = field["type"] == "integer"
-    low, above = field.get("minimum"), field.get("exclusiveMinimum")
-    if whole and above is not None:
-        low, above = above + 1, None
-    bounds = (
-        ("above", above),
-        ("from", low),
-        ("below", field.get("exclusiveMaximum")),
-        ("to", field.get("maximum")),
-    )
-    words = [f"{word} {bound:.10g}" for word, bound in bounds if bound is not None]
-    return " ".join(["a whole number" if whole else "a number", *words])
+def _below(path: str, field: Field) -> str:
+    """Return the prefix of the keys of a table, or of each table in a list, at a path."""
+    return f"{path}.{ANY_NAME}." if field.item else f"{path}."
 
 
 @cache
@@ -153,12 +121,6 @@ def parameter(path: str) -> Parameter | None:
     return known_paths().get(path)
 
 
-def table_of(annotation: object) -> type[Section] | None:
-    """Return the table type that a field holds, also inside an optional or a tuple; None for a single value."""
-    inner = (annotation, *get_args(annotation))
-    return next((each for each in inner if isclass(each) and issubclass(each, Section)), None)
-
-
 @cache
 def _conditions() -> dict[str, ReadBy]:
     """Map the path of every key or table that only some machines read to its condition; memories are `ANY_NAME`."""
@@ -167,22 +129,10 @@ def _conditions() -> dict[str, ReadBy]:
 
 def _conditions_of(table: type[Section], prefix: str) -> Iterator[tuple[str, ReadBy]]:
     for key, field in table.model_fields.items():
-        for mark in field.metadata:
-            if isinstance(mark, ReadBy):
-                yield prefix + key, mark
-        below = table_of(field.annotation)
-        if below is not None:
-            name = f"{ANY_NAME}." if get_args(field.annotation)[1:] == (...,) else ""
-            yield from _conditions_of(below, f"{prefix}{key}.{name}")
-
-
-def condition(path: str) -> ReadBy | None:
-    """Return the condition of a key or of a table that contains it; None for a key that every machine reads."""
-    keys = path.split(".")
-    if keys[0] == MEMORY and len(keys) == 3:
-        keys[1] = ANY_NAME
-    found = (_conditions().get(".".join(keys[:end])) for end in range(len(keys), 0, -1))
-    return next((each for each in found if each is not None), None)
+        if field.read_by is not None:
+            yield prefix + key, field.read_by
+        if field.table is not None:
+            yield from _conditions_of(field.table, _below(prefix + key, field))
 
 
 def unread(hardware: Hardware) -> dict[str, str]:
@@ -212,11 +162,12 @@ def _names(hardware: Hardware, path: str) -> list[str]:
 def _reason(hardware: Hardware, path: str, reads: ReadBy) -> str:
     """Return why a machine does not read a key; empty if it does."""
     kind = hardware.mac_array.kind
-    sizes = engine_of(hardware.mac_array).sizes if kind_fault(kind) is None else (path,)
-    if reads.types and kind not in reads.types and not reads.priced and path not in sizes:
-        is_size = any(path in engine.sizes or path in _tables(engine.sizes) for engine in ENGINES)
-        instead = f"its size is {_listed(sizes)}" if is_size else f"only {_listed(reads.types)} engines do"
-        return f"a {kind} engine does not read it; {instead}"
+    if reads.types and kind not in reads.types and not reads.priced:
+        sizes = engine_of(hardware.mac_array).sizes if kind_fault(kind) is None else (path,)
+        if path not in sizes:
+            others = f"only {_listed(reads.types)} engines do"
+            instead = f"its size is {_listed(sizes)}" if path in _size_keys() else others
+            return f"a {kind} engine does not read it; {instead}"
     table = path.rpartition(".")[0]
     needs = [f"{table}{need}" if need.startswith(".") else need for need in reads.needs]
     if needs and not any(_value(hardware, need) for need in needs):
@@ -224,9 +175,11 @@ def _reason(hardware: Hardware, path: str, reads: ReadBy) -> str:
     return ""
 
 
-def _tables(paths: tuple[str, ...]) -> set[str]:
-    """Return the tables below [mac_array] that contain keys, such as mac_array.block."""
-    return {path.rpartition(".")[0] for path in paths if path.count(".") > 1}
+@cache
+def _size_keys() -> frozenset[str]:
+    """Return the keys that set the size of a MAC engine, and their own tables, such as mac_array.block."""
+    keys = [path for engine in ENGINES for path in engine.sizes]
+    return frozenset(keys) | {path.rpartition(".")[0] for path in keys if path.count(".") > 1}
 
 
 def _value(hardware: Hardware, path: str) -> object:
@@ -261,7 +214,7 @@ def _reset(table: Any, key: str, *below: str) -> Any:
     """Return a table with the key at the path `key`, `below` set to its default; unchanged if it has it already."""
     value = getattr(table, key)
     if not below:
-        value = type(table).model_fields[key].get_default()
+        value = type(table).model_fields[key].default
     elif isinstance(value, tuple):
         value = tuple(_reset(each, *below[1:]) if each.name == below[0] else each for each in value)
     elif value is not None:

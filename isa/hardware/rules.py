@@ -231,7 +231,7 @@ def broken_rules(hardware: Hardware, unless: tuple[str, ...] = ()) -> dict[str, 
     faults: dict[str, str] = {}
     for rule in RULES:
         bad = tuple(f"{path}." for path in (*unless, *faults))
-        if any(f"{path}.".startswith(bad) for path in (rule.path, *rule.reads)):
+        if bad and any(f"{path}.".startswith(bad) for path in (rule.path, *rule.reads)):
             continue
         found = rule.fault(hardware)
         if found is not None:

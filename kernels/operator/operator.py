@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
 import numpy as np
-from typing_extensions import TypeVar
 
 from npusim.isa.base.elements import Workload
 from npusim.isa.base.lazy_dataclass import dataclass
@@ -16,10 +15,17 @@ from npusim.kernels.operator.element_types import alike, dequantize_values, fits
 from npusim.kernels.operator.parameters import Parameters, Rescale
 
 if TYPE_CHECKING:
+    # Only type checkers know the default before Python 3.13.
+    from typing_extensions import TypeVar
+
     from npusim.isa.hardware.hardware import Hardware
     from npusim.kernels.operator.expansion import Expansion
 
-P = TypeVar("P", bound=Parameters, covariant=True, default=Any)
+    P = TypeVar("P", bound=Parameters, covariant=True, default=Any)
+else:
+    from typing import TypeVar
+
+    P = TypeVar("P", bound=Parameters, covariant=True)
 
 
 @dataclass(frozen=True)  # no slots: caches refer to calls weakly

@@ -63,11 +63,14 @@ EDITS: dict[str, list[Edit]] = {
         (
             "class Host(Section):\n",
             'class Toy(Section):\n    """Turns bytes around."""\n\n'
-            '    hands: Positive = Field(default=4, le=64, description="bytes per cycle")\n'
-            '    wind_up_cycles: Cycles = Field(default=20, le=1024, description="before the first byte")\n\n\n'
+            '    hands: int = positive("bytes per cycle", default=4, le=64)\n'
+            '    wind_up_cycles: int = cycles("before the first byte", default=20, le=1024)\n\n\n'
             "class Host(Section):\n",
         ),
-        ("    host: Host = Host()\n", "    toy: Toy = Toy()\n    host: Host = Host()\n"),
+        (
+            "    host: Host = table(Host, default=Host())\n",
+            "    toy: Toy = table(Toy, default=Toy())\n    host: Host = table(Host, default=Host())\n",
+        ),
     ],
     "isa/hardware/units.py": [  # its entry in the table
         (

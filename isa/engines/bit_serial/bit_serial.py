@@ -82,7 +82,7 @@ class BitSerial(OneLayout):
 def _shape(array: MacArray) -> Shape:
     from npusim.isa.engines.bit_serial.timing import Shape
 
-    return Shape(**dict(array.bit_serials), weight_bits=array.weight_bits)
+    return Shape(**vars(array.bit_serials), weight_bits=array.weight_bits)
 
 
 def _multipliers(array: MacArray) -> str | None:

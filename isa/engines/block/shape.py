@@ -67,7 +67,7 @@ def block_shape(array: MacArray) -> BlockShape:
     global _latest
     known, shape = _latest
     if known is not array or shape is None:
-        values = dict(array.blocks)
+        values = dict(vars(array.blocks))
         values["input_grain"] = values.pop("input_grain_kib")
         values["accumulator_grain"] = values.pop("accumulator_grain_kib")
         shape = BlockShape(

@@ -85,7 +85,7 @@ def _shape(array: MacArray) -> Shape:
     from npusim.isa.engines.stream.timing import Shape
 
     return Shape(
-        **dict(array.streams),
+        **vars(array.streams),
         map_port=array.ifm_bytes_per_cycle,
         weight_port=array.weight_bytes_per_cycle,
         lanes=array.output_lanes,

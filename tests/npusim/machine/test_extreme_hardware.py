@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from math import isfinite
 from typing import Any
 
@@ -11,59 +11,44 @@ import pytest
 
 import npusim
 from npusim.isa.base.errors import HardwareError
+from npusim.isa.base.fields import Section
 from npusim.isa.hardware.file import change, hardware
 from npusim.isa.hardware.hardware import Hardware
 
 from ...test_rooms import ROOT
 
 
-def _fields(
-    schema: Mapping[str, Any], tables: Mapping[str, Any], prefix: str = ""
-) -> Iterator[tuple[str, Any]]:
-    for key, field in schema["properties"].items():
-        table = field.get("$ref", "").rpartition("/")[2]
-        if table:
-            yield from _fields(tables[table], tables, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", field["anyOf"][0] if "anyOf" in field else field
+def _fields(table: type[Section], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, field in table.model_fields.items():
+        if field.table is None:
+            yield f"{prefix}{key}", field
+        elif field.item is None:
+            yield from _fields(field.table, f"{prefix}{key}.")
 
 
-SCHEMA = Hardware.model_json_schema()
 NUMBERS = {
     path: field
-    for path, field in _fields(SCHEMA, SCHEMA["$defs"])
-    if field.get("type") in ("integer", "number") and "enum" not in field
+    for path, field in _fields(Hardware)
+    if field.json in ("integer", "number") and not field.choices
 }
-
-
-def _ends(field: Mapping[str, Any]) -> tuple[float, float]:
-    """The least and the largest value of a field."""
-    whole = field["type"] == "integer"
-    inside = 1 if whole else 1e-9
-    low = field.get("minimum", field.get("exclusiveMinimum", 0) + inside)
-    high = field.get("maximum", field.get("exclusiveMaximum", 0) - inside)
-    return (low, high) if whole else (float(low), float(high))
 
 
 def test_every_number_has_finite_limits() -> None:
     assert len(NUMBERS) > 35
     for path, field in NUMBERS.items():
-        low = [field[name] for name in ("minimum", "exclusiveMinimum") if name in field]
-        high = [field[name] for name in ("maximum", "exclusiveMaximum") if name in field]
-        assert len(low) == len(high) == 1, path
-        assert isfinite(low[0]), path
-        assert isfinite(high[0]), path
+        bounds = {word: bound for word, bound in field.bounds if bound is not None}
+        assert len(bounds.keys() & {"above", "from"}) == len(bounds.keys() & {"below", "to"}) == 1, path
+        assert all(map(isfinite, bounds.values())), path
         # A clock or bandwidth "above 0" may be 5e-324, and times of a run are its reciprocal.
         if "clock" in path or "bandwidth" in path:
-            assert low[0] >= 1e-6, path
-            assert "minimum" in field, path
+            assert bounds["from"] >= 1e-6, path
 
 
 @pytest.mark.cases(12)
 @pytest.mark.parametrize("path", NUMBERS)
 def test_a_machine_at_either_end_gives_finite_numbers(path: str) -> None:
     graph = npusim.load("digits_cnn")
-    for value in _ends(NUMBERS[path]):
+    for value in (NUMBERS[path].low, NUMBERS[path].high):
         try:
             chip = change(hardware("edge-128"), {path: value})
         except HardwareError:
