@@ -324,21 +324,29 @@ def softmax_scaling(input_scale: float, beta: float) -> tuple[int, int, int]:
     return multiplier, shift, -((31 << 26) >> max(shift, 0))
 
 
-def softmax_fixed_point(codes: IntArray, multiplier: int, left_shift: int, difference_min: int) -> IntArray:
-    """Compute softmax along the last axis of int8 or uint8 quantized values; same dtype and shape out.
+def softmax_exponentials(multiplier: int, left_shift: int, difference_min: int) -> Int64Array:
+    """Return the exponentials of the differences -255 to 0 of quantized values, 31 fractional bits: [256].
 
-    `multiplier` and `left_shift` scale a difference of quantized values to 26 fractional bits. A value further below
-    the largest of its row than `difference_min` (negative) gives zero. See `softmax_scaling`. The output has scale
-    1/256 and the smallest value of its type as zero point.
-
-    The rule is the fixed-point softmax of TFLite: exponentials with 31 fractional bits, their sum with 19, times the
-    reciprocal of the sum.
+    `multiplier` and `left_shift` scale a difference to 26 fractional bits. Those below `difference_min` count
+    as zero. See `softmax_scaling`.
     """
-    limits = np.iinfo(codes.dtype)
     differences = np.arange(-255, 1)
     scaled = multiply_by_quantized_multiplier(differences, multiplier, left_shift)
     exponentials = exp_on_negative_values(scaled)
     exponentials[differences < difference_min] = 0
+    return exponentials
+
+
+def softmax_fixed_point(codes: IntArray, exponentials: Int64Array) -> IntArray:
+    """Compute softmax along the last axis of int8 or uint8 quantized values; same dtype and shape out.
+
+    exponentials: of the differences to the largest value of a row (`softmax_exponentials`). The output has scale 1/256
+    and the smallest value of its type as zero point.
+
+    The rule is the fixed-point softmax of TFLite: exponentials with 31 fractional bits, their sum with 19, times the
+    reciprocal of the sum. Sums of more than 31 bits, where TFLite's overflows, go on in the same way.
+    """
+    limits = np.iinfo(codes.dtype)
     addends = rounding_divide_by_power(exponentials, 12)
 
     rows = codes.reshape(-1, codes.shape[-1]).astype(np.int64)

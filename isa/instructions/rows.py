@@ -10,7 +10,7 @@ from numpy.typing import DTypeLike
 
 from npusim.isa.arithmetic import real
 from npusim.isa.arithmetic.float_codes import clamped, dequantise, quantise, sum_in_order
-from npusim.isa.arithmetic.integer import softmax_fixed_point
+from npusim.isa.arithmetic.integer import softmax_exponentials, softmax_fixed_point
 from npusim.isa.arithmetic.interpolated import ENTRIES, softmax_of_int16
 from npusim.isa.arithmetic.rows import log_softmax_fixed_point, unit_length
 from npusim.isa.base.lazy_dataclass import dataclass
@@ -32,9 +32,14 @@ from npusim.isa.instructions.word import ADDRESS_BITS, FIRST, SIGNS, bits
 FUNCTIONS = ("softmax", "log_softmax")
 """Functions of `vec.softmax`, in the order of its field."""
 METHODS = ("literal", "fused")
-"""The methods of softmax in float32 on 8-bit data, in the order of the field `fused`."""
-EXPONENTIALS_BYTES = 1024
-"""Bytes of a table of 256 float32 exponentials."""
+"""The methods of rows of 8-bit data, in the order of the field `fused`."""
+EXPONENTIALS = 256
+"""Entries of a table of exponentials: one for each difference of two 8-bit values to the larger one."""
+EXPONENTIAL_BYTES = 4
+EXPONENTIALS_BYTES = EXPONENTIALS * EXPONENTIAL_BYTES
+"""Bytes of a table of exponentials, float32 or int32."""
+PASSES_OF_EXPONENTIALS = 2
+"""Passes over a row that need its exponentials: for their sum, and for the quotients."""
 
 
 class Rows(VectorInstruction):
@@ -126,8 +131,10 @@ class RowWay(NamedTuple):
 class Softmax(Formatted, Rows):
     """Compute softmax over rows of `depth` elements, or its logarithm. The row's maximum is subtracted first.
 
-    8_bit: fixed point, with 5 integer bits for differences and 12 for sums. The output has scale 1/256, and its lowest
-    value stands for zero. Logarithms exist for int8 only; their scale is 1/16 and their largest value stands for zero.
+    8_bit: fixed point, with 5 integer bits for differences and 19 fraction bits for sums. The output has scale 1/256,
+    and its lowest value stands for zero. "fused": the exponential is entry 255 - (largest - value) of an int32 table
+    with 31 fraction bits. Logarithms exist for int8 only, "literal"; their scale is 1/16 and their largest value stands
+    for zero.
 
     int16: exponentials and reciprocals are interpolated from two tables
     (`npusim.isa.arithmetic.interpolated.softmax_tables`). The output has scale 1/32768.
@@ -155,7 +162,7 @@ class Softmax(Formatted, Rows):
     back: int = bits(31, "8_bit: multiplier from a logarithm to a difference of 8-bit values")
     back_shift: int = bits(7, "shift after the multiplier `back`", signed=True)
     table: int = bits(ADDRESS_BITS, "scratchpad address of the tables (int16, or fused exponentials)")
-    fused: int = bits(1, "as_float32: method of computation", choices=METHODS)
+    fused: int = bits(1, "8_bit and as_float32: method of computation", choices=METHODS)
     input_zero: int = bits(9, "as_float32: zero point of the input", signed=True)
     output_zero: int = bits(9, "as_float32: zero point of the output", signed=True)
     input_scale: int = bits(32, "as_float32: scale of the input")
@@ -169,11 +176,15 @@ class Softmax(Formatted, Rows):
     @property
     def way(self) -> RowWay:
         """The implementation of the function in the number format."""
-        return (
-            _FUSED_WAY
-            if self._in_float32 and self.fused
-            else self.ways[FUNCTIONS[self.function], self.number_format.arithmetic]
-        )
+        if self._has_exponentials:
+            return _FUSED_WAY if self._in_float32 else _TABLE_WAY
+        way: RowWay = self.ways[FUNCTIONS[self.function], self.number_format.arithmetic]
+        return way
+
+    @property
+    def _has_exponentials(self) -> bool:
+        """True if the table holds exponentials."""
+        return bool(self.fused) and self.number_format.size_bytes == 1
 
     @property
     def _in_float32(self) -> bool:
@@ -184,7 +195,7 @@ class Softmax(Formatted, Rows):
         """Bytes of the tables."""
         if self.number_format.name == "int16":
             return 2 * 2 * ENTRIES
-        return EXPONENTIALS_BYTES if self._in_float32 and self.fused else 0
+        return EXPONENTIALS_BYTES if self._has_exponentials else 0
 
     def regions(self, context: Context) -> Regions:
         """Return the regions of input and tables, which are read, and of the output. All are dense."""
@@ -194,7 +205,7 @@ class Softmax(Formatted, Rows):
 
     def faults(self) -> list[str]:
         """There is at least one element. In as_float32 the clamp is within the output's type. In int16 the left shift
-        is at most 31. Logarithms exist for int8 and floats only.
+        is at most 31. Logarithms exist for int8, literal, and floats only.
         """
         messages, name = Rows.faults(self), self.number_format.name
         if self._in_float32:
@@ -205,6 +216,8 @@ class Softmax(Formatted, Rows):
             messages.append(
                 f"function is {FUNCTIONS[1]} of {'int16' if name == 'int16' else 'uint8'}; it may be of int8"
             )
+        if name == "8_bit" and self.function and self.fused:
+            messages.append(f"fused is {METHODS[1]} with {FUNCTIONS[1]}; it may be {METHODS[0]}")
         return messages + self.function_faults()
 
     def execute(self, memory: Memory) -> list[Write]:
@@ -235,7 +248,12 @@ def _fixed_point(row: Softmax, memory: Memory, rows: Values) -> Values:
         return softmax_of_int16(rows.astype(np.int64), *scale, *np.split(raw, 2)).astype(np.int16)
     if row.function:
         return log_softmax_fixed_point(rows, *scale, row.difference_min, row.back, row.back_shift)
-    return softmax_fixed_point(rows, *scale, row.difference_min)
+    return softmax_fixed_point(rows, softmax_exponentials(*scale, row.difference_min))
+
+
+def _by_table(row: Softmax, memory: Memory, rows: Values) -> Values:
+    table = memory.bytes_at(Space.SCRATCHPAD, row.table, EXPONENTIALS_BYTES).view("<i4").astype(np.int64)
+    return softmax_fixed_point(rows, table)
 
 
 def _literal(row: Softmax, memory: Memory, rows: Values) -> Values:
@@ -273,7 +291,9 @@ Softmax.ways = {
         _in_floats, {"float_add": 5, "float_multiply": 2, "float_function": 1}, {"float_function": 1}
     ),
 }
-_FUSED_WAY = RowWay(_fused, {"vector_max": 1, "vector_lut": 8, "vector_fused": 1, "vector_quantise": 1}, {})
+_LOOK_UPS = {"vector_max": 1, "vector_lut": PASSES_OF_EXPONENTIALS * EXPONENTIAL_BYTES}
+_FUSED_WAY = RowWay(_fused, {**_LOOK_UPS, "vector_fused": 1, "vector_quantise": 1}, {})
+_TABLE_WAY = RowWay(_by_table, {**_LOOK_UPS, "vector_add_i32": 1, "requantise": 1}, {"vector_exp": 1})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

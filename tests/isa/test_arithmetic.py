@@ -254,18 +254,18 @@ def test_reciprocal_is_exact_to_28_bits() -> None:
 
 @pytest.mark.parametrize(("dtype", "low"), [("int8", -128), ("uint8", 0)])
 def test_softmax_of_two_codes(dtype: str, low: int) -> None:
-    scaling = arithmetic.softmax_scaling(0.5, 1.0)
+    exponentials = arithmetic.softmax_exponentials(*arithmetic.softmax_scaling(0.5, 1.0))
     codes = np.array([[3, 3], [5, 3], [100, 0]], dtype)
     # 1/2 and 1/2; 1 / (1 + exp(-1)) and the rest; 1, which is clamped to 255/256, and exp(-50)
     share = 1 / (1 + exp(-1))
     expected = [[128, 128], [round(256 * share), round(256 * (1 - share))], [255, 0]]
-    found = arithmetic.softmax_fixed_point(codes, *scaling)
+    found = arithmetic.softmax_fixed_point(codes, exponentials)
     assert found.dtype == dtype
     assert (found.astype(int) - low).tolist() == expected
 
 
 def test_softmax_of_a_long_row_spreads_evenly() -> None:
-    scaling = arithmetic.softmax_scaling(0.1, 1.0)
+    exponentials = arithmetic.softmax_exponentials(*arithmetic.softmax_scaling(0.1, 1.0))
     for length in (100, 256, 5000, 20000):
-        row = arithmetic.softmax_fixed_point(np.zeros((1, length), np.uint8), *scaling)
+        row = arithmetic.softmax_fixed_point(np.zeros((1, length), np.uint8), exponentials)
         assert set(row.reshape(-1).tolist()) == {round(256 / length)}

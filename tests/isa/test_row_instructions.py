@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from npusim.isa.arithmetic.integer import softmax_exponentials, softmax_scaling
 from npusim.isa.arithmetic.rows import logarithm
 from npusim.isa.hardware.file import change, hardware
 from npusim.isa.instructions.instruction import Context, Cost, Instruction
@@ -15,6 +19,8 @@ from npusim.isa.instructions.memory import Memory, commit
 from npusim.isa.instructions.normalize import FUNCTIONS, LONGEST_FUSED, Normalize
 from npusim.isa.instructions.region import Space
 from npusim.isa.instructions.rows import Softmax, UnitLength
+from npusim.isa.instructions.word import CODES
+from tests.examples import examples
 
 OUT = 512
 SOFTMAX = {"multiplier": 1 << 30, "left_shift": 25, "difference_min": -62, "signed": 1}
@@ -50,6 +56,21 @@ def test_rows_beside_each_other_are_rows(row: Any, fields: dict[str, int]) -> No
     assert np.array_equal(beside.swapaxes(1, 2), behind)
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@given(seed=st.integers(0, 1 << 30), scale=st.floats(0.001, 2))
+@settings(examples(40))
+def test_softmax_by_a_table_is_softmax(dtype: str, seed: int, scale: float) -> None:
+    numbers = softmax_scaling(scale, 1.0)
+    values = np.random.default_rng(seed).integers(*CODES[dtype == "int8"], (3, 20)).astype(dtype)
+    fields = dict(zip(("multiplier", "left_shift", "difference_min"), numbers, strict=True))
+    row = Softmax(output=OUT, rows=3, depth=20, signed=int(dtype == "int8"), **fields)
+    scratchpad = np.zeros(4096, np.uint8)
+    scratchpad[2048 : 2048 + 1024] = softmax_exponentials(*numbers).astype("<i4").view(np.uint8)
+    scratchpad[:60] = values.view(np.uint8).ravel()
+    commit(replace(row, fused=1, table=2048).execute(Memory({Space.SCRATCHPAD: scratchpad})))
+    assert np.array_equal(scratchpad[OUT : OUT + 60].view(dtype).reshape(3, 20), run(row, values, dtype))
+
+
 def test_logarithms() -> None:
     x = np.unique(np.round(np.logspace(0, 12, 2000, base=2, endpoint=False) * (1 << 19)).astype(np.int64))
     assert np.abs(logarithm(x) / 2.0**26 - np.log(x / 2.0**19)).max() < 2e-6
@@ -77,6 +98,7 @@ CHIP = change(
         "vector.lanes": 4, "vector.startup_cycles": 10, "vector.mul_cycles": 5, "vector.max_cycles": 2,
         "vector.requantise_cycles": 7, "vector.reduce_cycles": 6, "vector.exp_cycles": 11, "vector.moment_cycles": 12,
         "vector.fused_cycles": 13, "vector.dequantise_cycles": 14, "vector.literal_cycles": 15,
+        "vector.lut_cycles": 3,
     },
 )  # fmt: skip
 R, W = "scratchpad_read_byte", "scratchpad_write_byte"
@@ -91,6 +113,20 @@ PER_LINE = 2 + (11 + 6) + (11 + 7)
             Softmax(rows=2, depth=3, gap=4),
             10 + 2 * 2 * (3 * PER_LINE + 11),
             {"vector_max": 30, "vector_exp": 70, "vector_add_i32": 30, "requantise": 30, R: 90, W: 30},
+        ),
+        # the table at 4 bytes a cycle; maximum; 4 look-ups and add; 4 look-ups and rescale; a reciprocal per row
+        (
+            Softmax(fused=1, rows=2, depth=9),
+            10 + 1024 // 4 + 2 * (3 * (2 + 4 * 3 + 6 + 4 * 3 + 7) + 11),
+            {
+                "vector_max": 18,
+                "vector_lut": 144,
+                "vector_exp": 2,
+                "vector_add_i32": 18,
+                "requantise": 18,
+                R: 54 + 1024,
+                W: 18,
+            },
         ),
         # maximum; exponential and add; difference; a logarithm per row
         (
@@ -180,6 +216,9 @@ def test_normalizations() -> None:
 
 def test_faults() -> None:
     assert Softmax(rows=1).faults() == ["depth is 0; it may be 1 or more"]
+    assert Softmax(rows=1, depth=1, function=1, signed=1, fused=1).faults() == [
+        "fused is fused with log_softmax; it may be literal"
+    ]
     assert Normalize(fused=1, rows=1, depth=LONGEST_FUSED + 1).faults() == [
         "depth is 65537 with fused; it may be at most 65536"
     ]

@@ -394,8 +394,8 @@ IMAGE = codes(1, 4, 4, 2)
         ),
         (
             "softmax",
-            call_with([codes(1, 5000)], [shares(1, 5000)], BETA),
-            "an 8-bit input has at most 4096 elements along the axis, which is what the accumulator holds",
+            call_with([codes(1, 1048577)], [shares(1, 1048577)], BETA),
+            "an 8-bit input has at most 1048576 elements along the axis, which is what the accumulator holds",
         ),
         (
             "softmax",

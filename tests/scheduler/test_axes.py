@@ -9,8 +9,12 @@ import pytest
 
 from npusim.isa.base.tensor import Quantization, TensorType
 from npusim.isa.hardware.file import change, hardware
+from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.memory import Memory, commit
 from npusim.isa.instructions.region import Space
+from npusim.isa.instructions.rows import Softmax
+from npusim.isa.instructions.table import decode_all
+from npusim.isa.program.program import Program
 from npusim.kernels.graph.builder import GraphBuilder, unshaped
 from npusim.kernels.graph.graph import call_of
 from npusim.kernels.lowering.work import Tile, TileAddresses, Work, Written
@@ -32,7 +36,13 @@ SHAPE = (3, 5, 4, 6)
 AXES = ([0], [1], [3], [0, 1], [0, 2], [1, 3], [0, 3], [0, 1, 2, 3], [0, 1, 3])
 
 
-def on_npu(op: str, x: TensorType, output: TensorType, **parameters: Any) -> None:
+def on_npu(
+    op: str,
+    x: TensorType,
+    output: TensorType,
+    machines: tuple[Hardware, ...] = (EDGE, TIGHT),
+    **parameters: Any,
+) -> list[Program]:
     """Compile one operator, run it, and compare; all of it on the NPU."""
     builder = GraphBuilder("one")
     result = builder.node(op, [builder.input("x", x)], [output], operator(op).parameters(**parameters))
@@ -43,12 +53,29 @@ def on_npu(op: str, x: TensorType, output: TensorType, **parameters: Any) -> Non
     call = call_of(graph, node)
     assert operator(op).broken_rule(call) is None
     [expected] = operator(op).reference(call, [values])
-    for chosen in (EDGE, TIGHT):
-        program = compile_graph(graph, chosen)
+    programs = [compile_graph(graph, chosen) for chosen in machines]
+    for chosen, program in zip(machines, programs, strict=True):
         assert not program.host_calls
         outputs = execute(program, [values]).outputs
         assert outputs is not None
         assert np.array_equal(outputs[0], expected), chosen.scratchpad.size_kib
+    return programs
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@pytest.mark.parametrize(("shape", "is_fused"), [((1, 1001), False), ((50, 300), True), ((3, 40000), True)])
+def test_long_softmaxes_read_exponentials_from_a_table(
+    dtype: str, shape: tuple[int, int], is_fused: bool
+) -> None:
+    """One row of a classifier does not: its table would take longer to arrive than the look-ups save."""
+    scale, zero_point = FIXED["softmax"][dtype]
+    output = TensorType(dtype, shape, Quantization((scale,), (zero_point,)))
+    x = TensorType(dtype, shape, CODES[dtype])
+    for program in on_npu("softmax", x, output, (EDGE, change(EDGE, {"scratchpad.size_kib": 128})), axis=1):
+        rows = [row for row in decode_all(program.code) if isinstance(row, Softmax)]
+        assert {row.fused for row in rows} == {int(is_fused)}
+        assert sum(row.rows for row in rows) == shape[0]
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2, 3])

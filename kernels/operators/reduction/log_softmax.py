@@ -40,12 +40,17 @@ from npusim.kernels.operators.reduction.softmax import (
     float_multiplier,
     positive_beta,
     representable_scale,
-    short_axis,
 )
 
 OUTPUT_FRACTION_BITS = 4  # an 8-bit result counts sixteenths
 
 _WORD = FixedPoint(32)
+
+
+def _short_axis(call: Call[WithBeta]) -> bool:
+    """an 8-bit input has at most 4096 elements along the axis, which is what the accumulator holds"""
+    tensor = input_type(call)
+    return tensor.real or tensor.shape[axis_of(call)] <= 1 << SUM_INTEGER_BITS
 
 
 class Parameters(WithBeta):
@@ -164,7 +169,7 @@ LOG_SOFTMAX = Operator(
         positive_beta,
         _sixteenths,
         representable_scale,
-        short_axis,
+        _short_axis,
     ),
     infer=like_input,
     reference=by_type(REFERENCES),

@@ -13,7 +13,15 @@ from npusim.isa.arithmetic.interpolated import softmax_of_int16, softmax_tables
 from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.lanes import format_of
-from npusim.isa.instructions.rows import METHODS, Softmax
+from npusim.isa.instructions.region import Space
+from npusim.isa.instructions.rows import (
+    EXPONENTIAL_BYTES,
+    EXPONENTIALS,
+    EXPONENTIALS_BYTES,
+    METHODS,
+    PASSES_OF_EXPONENTIALS,
+    Softmax,
+)
 from npusim.kernels.lowering.float_lanes import float_softmax_lowering
 from npusim.kernels.lowering.quantized_in_float32 import AS_FLOAT32, float32_rescale, on_codes, scaling
 from npusim.kernels.lowering.row_work import row_work, row_work_by_table, rows_at_once
@@ -38,7 +46,12 @@ from npusim.kernels.operator.operator import Arithmetic, Call, Lowering, Operato
 from npusim.kernels.operator.rescale import Multiplier, sound_scales
 
 DIFFERENCE_INTEGER_BITS = 5  # of x - max(x), scaled by beta and the input scale: 0 down to -32
-SUM_INTEGER_BITS = 12  # of the sum of exponentials: 4096 terms of at most 1
+SUM_INTEGER_BITS = 12
+"""Integer bits of the exponentials in a sum. 4096 exponentials of 1 then have 31 bits, all that log_softmax takes."""
+LONGEST = 1 << 20
+"""Most elements of an 8-bit softmax. Their sum has 39 bits; LiteRT's has 31, and gives the same where these suffice."""
+_TABLE_GAIN = 10
+"""Exponentials are read from a table if that saves so many times the cycles in which the table arrives from DRAM."""
 
 
 class WithBeta(Along):
@@ -66,10 +79,10 @@ def representable_scale(call: Call[WithBeta]) -> bool:
     return input_type(call).real or float_multiplier(call) > 1
 
 
-def short_axis(call: Call[WithBeta]) -> bool:
-    """an 8-bit input has at most 4096 elements along the axis, which is what the accumulator holds"""
+def _short_axis(call: Call[WithBeta]) -> bool:
+    """an 8-bit input has at most 1048576 elements along the axis, which is what the accumulator holds"""
     tensor = input_type(call)
-    return tensor.real or tensor.shape[axis_of(call)] <= 1 << SUM_INTEGER_BITS
+    return tensor.real or tensor.shape[axis_of(call)] <= LONGEST
 
 
 _WORD = FixedPoint(32)
@@ -102,18 +115,24 @@ def fixed_point_numbers(call: Call) -> FixedPointSoftmax:
 def _fixed_point(call: Call, codes: Int64Array) -> Int64Array:
     """Return probabilities in units of 1/256 (0..255), of 1/65536 for a 16-bit output, from int64 quantized values."""
     axis, bits = axis_of(call), call.outputs[0].numpy_dtype.itemsize * 8
-    multiplier, left_shift, difference_min = fixed_point_numbers(call)
     difference = codes - codes.max(axis=axis, keepdims=True)
-    counts = difference >= difference_min
-    scaled = _WORD.multiply(np.where(counts, difference, 0) << left_shift, multiplier)
-    exponentials = np.where(counts, _WORD.exponential(scaled, DIFFERENCE_INTEGER_BITS), 0)
+    exponentials = _exponentials(call, difference)
     total = divide_by_power(exponentials, SUM_INTEGER_BITS).sum(axis=axis, keepdims=True)
     # total = (1 + f) * 2**(length - 1), f in 0..1; its reciprocal is 1 / (1 + f), shifted
     length = np.frexp(total.astype(np.float64))[1].astype(np.int64)
-    reciprocal = _WORD.half_reciprocal((total << (32 - length)) - (1 << 31))
+    fraction = (total << np.maximum(32 - length, 0)) >> np.maximum(length - 32, 0)
+    reciprocal = _WORD.half_reciprocal(fraction - (1 << 31))
     integer_bits = SUM_INTEGER_BITS + length - 32
     shares = divide_by_power(_WORD.multiply(exponentials, reciprocal), integer_bits + 31 - bits)
-    return np.where(counts, np.minimum(shares, (1 << bits) - 1), 0)
+    return np.minimum(shares, (1 << bits) - 1)
+
+
+def _exponentials(call: Call, difference: Int64Array) -> Int64Array:
+    """Return exponentials, 31 fraction bits, of differences to the largest quantized value; 0 if the result is 0."""
+    multiplier, left_shift, difference_min = fixed_point_numbers(call)
+    counts = difference >= difference_min
+    scaled = _WORD.multiply(np.where(counts, difference, 0) << left_shift, multiplier)
+    return np.where(counts, _WORD.exponential(scaled, DIFFERENCE_INTEGER_BITS), 0)
 
 
 def _floats(call: Call[SoftmaxParameters], values: Values) -> list[Array]:
@@ -261,7 +280,22 @@ def _int16_probabilities(call: Call) -> bool:
 def _lower(call: Call, hardware: Hardware) -> Parts:
     """Return the fixed-point version, row by row."""
     fields = {**fixed_point_numbers(call)._asdict(), "signed": signed(call.outputs[0].dtype)}
-    return row_work(call, lambda rows: Softmax(**rows._asdict(), **fields))
+    if not _table_pays(call, hardware):
+        return row_work(call, lambda rows: Softmax(**rows._asdict(), **fields))
+    table = _exponentials(call, np.arange(1 - EXPONENTIALS, 1)).astype("<i4").tobytes()
+    return row_work_by_table(
+        call, lambda rows, place: Softmax(**rows._asdict(), table=place, fused=1, **fields), table
+    )
+
+
+def _table_pays(call: Call, hardware: Hardware) -> bool:
+    """Return True if look-ups are faster than exponentials by much more than the table takes to arrive."""
+    vector, memory = hardware.vector, hardware.holder("constants")
+    saved = PASSES_OF_EXPONENTIALS * (vector.exp_cycles - EXPONENTIAL_BYTES * vector.lut_cycles)
+    if memory == Space.SCRATCHPAD:
+        return saved > 0
+    arrival = EXPONENTIALS_BYTES / hardware.peak_bytes_per_cycle(memory)
+    return saved * input_type(call).elements >= _TABLE_GAIN * arrival * vector.lanes
 
 
 REFERENCES = with_halves({"int8": _codes, "uint8": _codes, "int16": _wide_codes, "float32": _floats})
@@ -280,7 +314,7 @@ SOFTMAX = Operator(
     name="softmax",
     parameters=SoftmaxParameters,
     types=(*alike(*REFERENCES), "int8|uint8 -> int16"),
-    rules=(*_ROWS, _probabilities, _int16_probabilities, representable_scale, short_axis),
+    rules=(*_ROWS, _probabilities, _int16_probabilities, representable_scale, _short_axis),
     infer=like_input,
     reference=by_type(REFERENCES),
     workload=elementwise,

@@ -16,7 +16,7 @@ from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Quantization, TensorType
 from npusim.kernels.graph.builder import GraphBuilder, unshaped
 from npusim.kernels.graph.graph import Graph
-from npusim.kernels.operators.reduction.softmax import SUM_INTEGER_BITS
+from npusim.kernels.operators.reduction.softmax import LONGEST
 from npusim.kernels.table import operator
 
 _CODES = Quantization((0.05,), (0,))
@@ -25,7 +25,7 @@ _PROBABILITIES = Quantization((1 / 256,), (-128,))
 """The quantization that softmax in fixed point gives its results."""
 _TANH = Quantization((1 / 128,), (0,))
 """The quantization that tanh gives its results."""
-MOST_SCORES = 1 << SUM_INTEGER_BITS
+MOST_SCORES = LONGEST
 """Most scores of one token, whose exponentials softmax in fixed point can sum."""
 HEADS = ("last", "all", "none")
 """The tokens for which a language model's head predicts the next one."""
@@ -340,8 +340,10 @@ class _Step:
         """
         shape = self._builder.shape(x)
         centred = self._config.norm == "layer"
-        parts = "scale", "bias" if centred else "zeros"
-        scale, bias = (self._constant(f"{name}/{part}", shape[-1:]) for part in parts)
+        scale, bias = (
+            self._constant(part, shape[-1:])
+            for part in (f"{name}/scale", f"{name}/bias" if centred else "norm/zeros")
+        )
         return self._node(
             "layer_normalization",
             (x, scale, bias),

@@ -52,15 +52,17 @@ def test_the_last_bucket_ends_with_the_positions() -> None:
 
 
 def test_softmax_bounds_the_last_bucket_and_the_length() -> None:
-    long = config_of({**LLAMA, "max_position_embeddings": 10000}, "long")
+    long, most = config_of({**LLAMA, "max_position_embeddings": 1 << 21}, "long"), 1 << 20
     made = npusim.generate(long, 1, 1, HW)
     assert made.latency_ms > 0
-    assert list(_steps(long, 4090, 7, 128)) == [(6, 4095)]  # 4096 scores with the token's own
-    for prompt, new in ((4097, 1), (4096, 2), (10, 4088)):
-        with pytest.raises(NpusimError, match=r"long: .* softmax with 8 bits takes 4096 at most"):
+    assert list(_steps(long, most - 6, 7, 128)) == [
+        (6, most - 1)
+    ]  # with the token's own score as many as there may be
+    for prompt, new in ((most + 1, 1), (most, 2), (10, most - 8)):
+        with pytest.raises(NpusimError, match=r"long: .* softmax with 8 bits takes 1048576 at most"):
             npusim.generate(long, prompt, new, HW)
-    windows = replace(long, windows=(100, 4096))
-    assert list(_steps(windows, 5000, 3, 128)) == [(2, 5120)]
+    windows = replace(long, windows=(100, most))
+    assert list(_steps(windows, most + 1000, 3, 128)) == [(2, most + 1024)]
 
 
 def test_weights_beyond_the_memory_are_refused_before_a_compilation() -> None:
