@@ -20,6 +20,7 @@ FILES: Mapping[str, tuple[str, ...]] = {
     "convolution.deformable_conv_2d": ("deformable_conv_2d",),
     "convolution.transpose_conv": ("transpose_conv",),
     "convolution.fully_connected": ("fully_connected",),
+    "convolution.block_product": ("block_product",),
     "convolution.batch_matmul": ("batch_matmul",),
     # two operands, element by element
     "elementwise.sums_and_products": ("add", "sub", "mul", "div", "prelu", "squared_difference"),

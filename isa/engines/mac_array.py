@@ -196,6 +196,7 @@ class Streams(Section):
 
 
 Dataflow = Literal["weight_stationary", "output_stationary", "both"]
+WeightBlocks = Literal["none", "quantized", "dequantized", "both"]
 _SYSTOLIC = ReadBy(("systolic",))
 _PORTS = ReadBy(("systolic", "block", "stream"), priced=True)
 
@@ -267,6 +268,14 @@ class MacArray(Section):
         le=MOST_BITS,
         read_by=ReadBy(("bit_serial",)),
     )
+    weight_blocks: WeightBlocks = choice(
+        WeightBlocks,
+        "what the array computes on if weights are quantized in blocks. quantized: sums of quantized weights and "
+        "8-bit values, scaled block by block. dequantized: floats, into which they are converted behind the weight "
+        "port. none: the host computes such layers",
+        default="none",
+        read_by=_SYSTOLIC,
+    )
     block: Blocks | None = table(
         Blocks, "parameters of the engine type `block`", default=None, read_by=ReadBy(("block",))
     )
@@ -276,6 +285,16 @@ class MacArray(Section):
     stream: Streams | None = table(
         Streams, "parameters of the engine type `stream`", default=None, read_by=ReadBy(("stream",))
     )
+
+    @property
+    def quantized_blocks(self) -> bool:
+        """Whether the array computes on quantized weights in blocks."""
+        return self.weight_blocks in ("quantized", "both")
+
+    @property
+    def dequantized_blocks(self) -> bool:
+        """Whether weights in blocks are dequantized behind the weight port."""
+        return self.weight_blocks in ("dequantized", "both")
 
     @property
     def few_bits(self) -> bool:

@@ -33,6 +33,7 @@ ROWS: tuple[tuple[int, Unit, str], ...] = (
     (0x12, Unit.DMA0, "gather.Gather"),
     (0x20, Unit.MAC, "mac.Convolve"),
     (0x21, Unit.MAC, "mac.Depthwise"),
+    (0x22, Unit.MAC, "block_mac.BlockProduct"),
     (0x30, Unit.VECTOR, "elementwise.Binary"),
     (0x31, Unit.VECTOR, "windows.Pool"),
     (0x33, Unit.VECTOR, "vector.Convert"),

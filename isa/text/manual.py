@@ -102,7 +102,8 @@ def full_hardware() -> Hardware:
     """Return a machine with every optional feature: no number is zero where zero would mean its absence."""
     options = {each.path: 1 for each in parameters() if type(each.default) is int and each.default == 0}
     columns = dict.fromkeys(("mac_array.float16_columns", "mac_array.float32_columns"), 4)  # can be halved
-    return change(Hardware(name="full"), options | columns, all_read=False)
+    blocks = {"mac_array.weight_blocks": "both"}
+    return change(Hardware(name="full"), options | columns | blocks, all_read=False)
 
 
 def _costs(row: type[Instruction]) -> Iterator[Cost]:

@@ -137,6 +137,12 @@ OPTIONS = (
         shows_default=False,
     ),
     Option(
+        "weights", str | None, None, "FORMAT",
+        "Of a transformer without weights: how they are stored, such as int8, int4, int4-32 or int4-32-zero. "
+        "[default: as its config.json says, else int8]", (DEVICES, TABLE),
+        "a format may follow the name of a model, as in llama3_8b:int4-32", shows_default=False,
+    ),
+    Option(
         "cache", File, None, "DIR",
         "Keep the compiled model in this folder, and take it from there the next time.", (TABLE, PROMPT),
         shows_default=False,
@@ -174,6 +180,7 @@ class Request:
     prompt: int | None
     new: int
     bucket: int | None
+    weights: str | None
     cache: File
     reports: Mapping[str, Path]
 

@@ -103,6 +103,12 @@ def read_config(config: TransformerConfig, sizes: Sizes | None = None) -> Graph:
     return _checked(config.name, made)
 
 
+def name_and_format(model: str | Path) -> tuple[str, str]:
+    """Return the file or name of a model, and the format of weights that follows it after a colon, if one does."""
+    name, colon, form = str(model).rpartition(":")
+    return (name, form) if colon and not Path(model).exists() else (str(model), "")
+
+
 def _checked(name: str, make: Callable[[], tuple[Graph, GraphBuilder]]) -> Graph:
     """Return a graph after its check, with the name in front of faults and of notes."""
     try:

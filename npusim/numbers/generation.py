@@ -29,6 +29,7 @@ class Generation:
     """The times of a prompt and of the tokens that are generated after it.
 
     parameters:  number of weights, biases and scales of the model.
+    weights:     how the weights of products are stored.
     cache_bytes: bytes of the keys and values of one token in all layers.
     prompt, new, batch: number of tokens in the prompt, of generated tokens, and of sequences computed together.
     bucket:      a program reads the keys and values of a multiple of `bucket` tokens.
@@ -38,6 +39,7 @@ class Generation:
 
     model: str
     parameters: int
+    weights: str
     cache_bytes: int
     prompt: int
     new: int
@@ -109,6 +111,7 @@ class Generation:
             "hardware": self.hardware.model_dump(mode="json"),
             "generation": {
                 "parameters": self.parameters,
+                "weights": self.weights,
                 "cache_bytes_per_token": self.cache_bytes,
                 "prompt": self.prompt,
                 "new": self.new,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from npusim import models
-from npusim.frontends.transformer.config import TransformerConfig, is_config, read_config
+from npusim.frontends.transformer.config import TransformerConfig
 from npusim.frontends.transformer.network import MOST_SCORES, check_length, in_window, transformer
-from npusim.frontends.transformer.published import BY_NAME, PUBLISHED
+from npusim.frontends.transformer.published import PUBLISHED, configuration
+from npusim.frontends.transformer.weights import FORMATS, parse
 from npusim.isa.base.errors import NpusimError, nearest
 from npusim.isa.hardware.hardware import Hardware
 from npusim.kernels.graph.check import check
@@ -27,6 +29,7 @@ def generate(
     batch: int = 1,
     bucket: int = BUCKET,
     options: Options = FAST,
+    weights: str | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Generation:
     """Time a prompt and the tokens that a language model generates after it.
@@ -37,12 +40,14 @@ def generate(
     batch:  number of sequences that are computed together.
     bucket: the shapes of a program are fixed, so a program reads the keys and values of a multiple of `bucket` tokens.
             It generates all tokens for which these suffice. 1 gives every token a program of its own.
+    weights: how the weights of products are stored, such as "int4-32"; by default as the model says, else int8.
     progress: called with (number of simulated programs, number of all programs).
 
     Each program is compiled and simulated once. Raises NpusimError for a model that generates no tokens, numbers that
     do not fit the model, and hardware that is too small.
     """
     config = model if isinstance(model, TransformerConfig) else _read(model)
+    config = config if weights is None else replace(config, weights=parse(weights))
     for name, value in (("prompt", prompt), ("new", new), ("batch", batch), ("bucket", bucket)):
         if value < 1:
             raise NpusimError(f"{name} is {value}, must be 1 or more")
@@ -76,6 +81,7 @@ def generate(
     return Generation(
         config.name,
         config.parameters,
+        config.weights.words,
         2 * config.layers * config.kv_heads * config.head_size,
         prompt,
         new,
@@ -87,19 +93,12 @@ def generate(
 
 
 def _read(path: str | Path) -> TransformerConfig:
-    file, name = Path(path), str(path)
-    if file.exists():
-        if file.is_dir() or not is_config(file):
-            raise NpusimError(
-                f"{path}: is no configuration of a language model; a prompt is for its config.json"
-            )
-        try:
-            return read_config(path)
-        except NpusimError as fault:
-            raise type(fault)(f"{path}: {fault}") from None
-    if found := BY_NAME.get(name):
-        return found.config
-    known = [row.name for row in PUBLISHED if row.config.causal]
+    found = configuration(path)
+    if found is not None:
+        return found
+    if Path(path).exists():
+        raise NpusimError(f"{path}: is no configuration of a language model; a prompt is for its config.json")
+    name, known = str(path), [row.name for row in PUBLISHED if row.config.causal]
     if name in models.names():
         raise NpusimError(f"{path}: generates no tokens; models that do are {', '.join(known)}")
     near = nearest(name, known)
@@ -110,15 +109,24 @@ def _read(path: str | Path) -> TransformerConfig:
 
 
 def _check_memory(config: TransformerConfig, machine: Hardware, batch: int, past: int) -> None:
-    """Raise NpusimError if the memories cannot even hold the weights, keys and values, which are int8."""
+    """Raise NpusimError if the memories cannot even hold the weights, keys and values; the latter are int8."""
     kept = sum(in_window(past, window) for window in config.windows or config.layers * (0,))
     cache = 2 * config.kv_heads * config.head_size * kept * batch
     has = sum(machine.memory_bytes(space) for space in machine.outer_spaces)
-    if config.parameters + cache > has:
-        raise NpusimError(
-            f"{config.name}: weights of {config.parameters} bytes (int8), and {cache} of keys and values, are more "
-            f"than the memories have, {has} bytes; give more with dram.size_mib, or take a smaller model"
-        )
+    excess = config.stored_bytes + cache - has
+    if excess <= 0:
+        return
+    others = [replace(config, weights=other) for other in FORMATS]
+    fitting = next((each for each in others if each.stored_bytes + cache <= has), None)
+    instead = (
+        f"--weights {fitting.weights.name} would fit, {fitting.stored_bytes} bytes, or "
+        if fitting
+        else "take a smaller model, or "
+    )
+    raise NpusimError(
+        f"{config.name}: weights of {config.stored_bytes} bytes ({config.weights.words}), and {cache} of keys and "
+        f"values, are {excess} bytes more than the memories have, {has}; {instead}give more with dram.size_mib"
+    )
 
 
 def _steps(config: TransformerConfig, prompt: int, new: int, bucket: int) -> Iterator[tuple[int, int]]:

@@ -23,6 +23,8 @@ def open_model(
 ) -> Graph | Program:
     """Open a path as a model or program file or, if no such file exists, the built-in model of that name.
 
+    The format of a transformer's weights may follow its name, as in "llama3_8b:int4-32".
+
     sizes, offered: settle open sizes of a model file, as for `npusim.frontends.frontend.read`. Raises NpusimError if
     sizes are given for something that has no open sizes.
     """
@@ -43,10 +45,15 @@ def open_model(
         from npusim.frontends.tflite import reader as tflite
 
         return tflite.parse(models.path_or_bytes(name), name, sizes)
-    from npusim.frontends.transformer.published import BY_NAME
+    from npusim.frontends.transformer.published import BY_NAME, configuration
 
-    if name in BY_NAME:
-        return formats.read_config(BY_NAME[name].config, sizes)
+    if config := configuration(path):
+        return formats.read_config(config, sizes)
+    plain, form = formats.name_and_format(path)
+    if form and open_model(plain, sizes):
+        raise NpusimError(
+            f"{path}: the format of weights is for a config.json and for {', '.join(BY_NAME)}; a model has its own"
+        )
     known = (*models.names(), *BY_NAME)
     near = nearest(name, known)
     if len(file.parts) != 1 or (file.suffix and not near):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from npusim import models
+from npusim.frontends.frontend import name_and_format
 from npusim.isa.base import user_file
 from npusim.isa.base.errors import NpusimError
 from npusim.isa.hardware.hardware import Hardware
@@ -17,8 +18,9 @@ def digest_of_model(path: str | Path) -> str | None:
     """Return the SHA-256 of a model's file, or of the bytes of a built-in model; None if the file is gone."""
     from hashlib import sha256
 
-    found: str | Path | bytes = Path(path)
-    if not Path(path).is_file():
+    plain = Path(name_and_format(path)[0])
+    found: str | Path | bytes = plain
+    if not plain.is_file():
         if str(path) not in models.names():
             return None
         found = models.path_or_bytes(str(path))

@@ -19,7 +19,7 @@ MOST_GROUPS = 8
 
 def summary(made: Generation, width: int) -> RenderableType:
     """Return the summary for a terminal of `width` columns."""
-    estimate = f"ESTIMATE without weights: int8, {show.count(made.parameters)} parameters\n"
+    estimate = f"ESTIMATE without weights: {made.weights}, {show.count(made.parameters)} parameters\n"
     return Group(heading(run_data(made.first)), Text(estimate), facts(_rows(made), width))
 
 

@@ -399,6 +399,7 @@ GENERATION = (
 model | string | | Name of the model.
 hardware | @hardware | | Every key of the hardware that it ran on.
 generation.parameters | integer | | Weights, biases and scales of the model.
+generation.weights | string | | How the weights of products are stored, such as int8 or int4-32.
 generation.cache_bytes_per_token | integer | bytes | Keys and values of one token in all layers.
 generation.prompt | integer | tokens | Length of the prompt.
 generation.new | integer | tokens | Generated tokens of each sequence.

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from npusim.frontends.transformer.weights import INT8, WeightFormat, of_configuration
 from npusim.isa.base import user_file
 from npusim.isa.base.errors import FormatError, nearest
 from npusim.isa.base.lazy_dataclass import dataclass
@@ -44,6 +46,7 @@ class TransformerConfig:
     pooler:     a product and a tanh follow on the first token's result (BERT, and ViT without classes).
     patch:      height and width of an image's patches, which become tokens, 0 for text; image: height and width of the
                 image; channels: its colours; classes: results of the classifier.
+    weights:    how the weights of products are stored.
     """
 
     name: str
@@ -79,6 +82,7 @@ class TransformerConfig:
     image: int = 0
     channels: int = 0
     classes: int = 0
+    weights: WeightFormat = INT8
 
     @property
     def patches(self) -> int:
@@ -86,22 +90,45 @@ class TransformerConfig:
         return (self.image // self.patch) ** 2
 
     @property
+    def products(self) -> list[tuple[int, int, int]]:
+        """Output channels, elements of a dot product and number of the products with weights, by size."""
+        hidden, width, kv = self.hidden, self.heads * self.head_size, self.kv_heads * self.head_size
+        networks = self.layers * max(self.experts, 1)
+        return [
+            (width, hidden, self.layers),
+            (kv, hidden, 2 * self.layers),
+            (hidden, width, self.layers),
+            (self.inner, hidden, (1 + self.gated) * networks),
+            (hidden, self.inner, networks),
+            (self.experts, hidden, self.layers),
+            (hidden, hidden, int(self.pooler)),
+            (hidden, self.patch**2 * self.channels, 1),
+            (self.vocabulary if self.causal else self.classes, hidden, 1),
+        ]
+
+    @property
     def parameters(self) -> int:
         """The number of weights, biases and scales of normalizations."""
         hidden, width, kv = self.hidden, self.heads * self.head_size, self.kv_heads * self.head_size
         vector = hidden * (2 if self.norm == "layer" else 1)
-        layer = 2 * hidden * (width + kv) + vector * (2 + 2 * self.post_norms)
+        layer = vector * (2 + 2 * self.post_norms)
         layer += (width + 2 * kv) * self.qkv_bias + hidden * self.output_bias
-        network = (2 + self.gated) * hidden * self.inner
-        network += ((1 + self.gated) * self.inner + hidden) * self.inner_bias
-        layer += max(self.experts, 1) * network + self.experts * hidden
+        layer += max(self.experts, 1) * ((1 + self.gated) * self.inner + hidden) * self.inner_bias
         layer += {"": 0, "head": 2 * self.head_size, "whole": width + kv}[self.query_norms]
-        total = self.layers * layer + vector + (hidden + 1) * hidden * self.pooler
+        total = sum(map(prod, self.products)) + self.layers * layer + vector + hidden * self.pooler
         if self.patch:
-            patches = (self.patch**2 * self.channels + 1) * hidden
-            return total + patches + (self.patches + 2) * hidden + (hidden + 1) * self.classes
-        total += self.vocabulary * hidden * (1 if self.tied or not self.causal else 2)
+            return total + (self.patches + 3) * hidden + self.classes
+        total += self.vocabulary * hidden * (not self.tied)
         return total + (0 if self.rotary else (self.positions + self.segments) * hidden)
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes of the model in memory: the weights of products in their format, and the embeddings.
+
+        A head that is tied to the embedding of tokens is stored beside it.
+        """
+        rest = self.parameters - sum(map(prod, self.products)) + self.vocabulary * self.hidden * self.tied
+        return rest + self.weights.product_bytes(self.products)
 
 
 class Family(NamedTuple):
@@ -302,6 +329,7 @@ class _Keys:
             positions=self.size("max_position_embeddings"),
             activation=self._activation(),
             windows=self._windows(layers),
+            weights=of_configuration(self.values.get("quantization_config")),
             **more,
         )
 

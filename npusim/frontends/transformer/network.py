@@ -1,8 +1,8 @@
 """Builds the network of a transformer from its sizes, without weights: enough to time it.
 
 The network computes one step: `tokens` new tokens attend to themselves and to the keys and values of `past` tokens
-before them. A prompt is a step with past = 0, each further token one with tokens = 1. Values are int8. Weights have one
-scale per output channel. Only the sizes of constants are known.
+before them. A prompt is a step with past = 0, each further token one with tokens = 1. Values are int8. Weights have the
+format of the configuration. Only the sizes of constants are known.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ class _Step:
             return self._product("head", x, config.classes, biased=True)
         x = (
             self._multiplied("head", x, self._embedding)
-            if config.tied
+            if config.tied and config.weights.plain
             else self._product("head", x, config.vocabulary)
         )
         return self._node("tanh", (x,), "head/cap", _TANH) if config.head_cap else x
@@ -362,8 +362,25 @@ class _Step:
     def _product(self, name: str, x: int, units: int, biased: bool = False) -> int:
         """Return the product of x with weights [units, elements of x]."""
         inner = self._builder.shape(x)[-1]
+        if not self._config.weights.plain:
+            return self._decoded(name, x, units, biased)
         weights = self._builder.sized(f"{name}/weights", _weights(units, inner))
         return self._multiplied(name, x, weights, biased)
+
+    def _decoded(self, name: str, x: int, units: int, biased: bool) -> int:
+        """Return the product of x with weights of a few bits, or in blocks."""
+        inner, sized = self._builder.shape(x)[-1], self._builder.sized
+        form = self._config.weights.blocks(inner)
+        operands: list[int | None] = [
+            x,
+            sized(f"{name}/weights", TensorType("uint8", (units, form.weight_bytes(inner)))),
+            sized(f"{name}/scales", TensorType("float16", (units, form.blocks(inner)))),
+            sized(f"{name}/zero_points", TensorType("uint8", (units, form.zero_point_bytes(inner))))
+            if form.zero_points
+            else None,
+            sized(f"{name}/bias", TensorType("float32", (units,))) if biased else None,
+        ]
+        return self._node("block_product", operands, name, inner=inner, block=form.block, bits=form.bits)
 
     def _multiplied(self, name: str, x: int, weights: int, biased: bool = False) -> int:
         units = self._builder.shape(weights)[0]

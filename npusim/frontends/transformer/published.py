@@ -1,12 +1,17 @@
-"""The table of published transformers that can be named instead of a file: the sizes in their `config.json`."""
+"""The table of published transformers that can be named instead of a file, and transformers by name or file."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from npusim.frontends.transformer.config import TransformerConfig, config_of
+from npusim.frontends.frontend import name_and_format
+from npusim.frontends.transformer.config import TransformerConfig, config_of, is_config, read_config
+from npusim.frontends.transformer.weights import parse
+from npusim.isa.base.errors import NpusimError
 
 
 class Published(NamedTuple):
@@ -63,6 +68,7 @@ PUBLISHED = (
          sliding_window=2047),
     _row("mistral_7b", "Mistral 7B, a window of 4096 tokens", "mistral", (32, 4096, 14336, 32, 8), 32000, 32768),
     _row("llama3_8b", "Llama 3 8B", "llama", (32, 4096, 14336, 32, 8), 128256, 8192),
+    _row("llama3_70b", "Llama 3 70B", "llama", (80, 8192, 28672, 64, 8), 128256, 8192),
     _row("mixtral_8x7b", "Mixtral 8x7B, 2 of 8 experts", "mixtral", (32, 4096, 14336, 32, 8), 32000, 32768,
          num_local_experts=8, num_experts_per_tok=2),
 )  # fmt: skip
@@ -73,3 +79,22 @@ BY_NAME = {row.name: row for row in PUBLISHED}
 @cache
 def _config(name: str) -> TransformerConfig:
     return config_of(BY_NAME[name].values, name)
+
+
+def configuration(model: str | Path) -> TransformerConfig | None:
+    """Return the sizes of a `config.json` or of a published model by its name; None for anything else.
+
+    A format of weights may follow, as in "llama3_8b:int4-32". Raises NpusimError with the name of the model.
+    """
+    name, form = name_and_format(model)
+    path = Path(name)
+    try:
+        if path.is_file() and is_config(path):
+            found = read_config(path)
+        elif name in BY_NAME and not path.exists():
+            found = BY_NAME[name].config
+        else:
+            return None
+        return replace(found, weights=parse(form)) if form else found
+    except NpusimError as fault:
+        raise type(fault)(f"{name}: {fault}") from None

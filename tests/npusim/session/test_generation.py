@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -65,11 +66,38 @@ def test_softmax_bounds_the_last_bucket_and_the_length() -> None:
     assert list(_steps(windows, most + 1000, 3, 128)) == [(2, most + 1024)]
 
 
-def test_weights_beyond_the_memory_are_refused_before_a_compilation() -> None:
-    with pytest.raises(
-        NpusimError, match=r"^llama3_8b: weights of 8030261248 bytes \(int8\), and 8454144 of keys"
-    ):
-        npusim.generate("llama3_8b", 128, 3, HW)
+@pytest.mark.parametrize(
+    ("name", "weights", "said"),
+    [
+        (
+            "llama3_8b",
+            None,
+            "llama3_8b: weights of 8030261248 bytes (int8), and 8454144 of keys and values, are 3743748096 bytes more "
+            "than the memories have, 4294967296; --weights int2-64 would fit, 2636288000 bytes, or give more with "
+            "dram.size_mib",
+        ),
+        (
+            "llama3_70b",
+            "int4-32",
+            "llama3_70b: weights of 40146706432 bytes (int4-32), and 21135360 of keys and values, are 35872874496 "
+            "bytes more than the memories have, 4294967296; take a smaller model, or give more with dram.size_mib",
+        ),
+    ],
+)
+def test_weights_beyond_the_memory_are_refused_before_a_compilation(
+    name: str, weights: str | None, said: str
+) -> None:
+    with pytest.raises(NpusimError, match=f"^{re.escape(said)}$"):
+        npusim.generate(name, 128, 3, HW, weights=weights)
+
+
+def test_tokens_are_faster_with_fewer_bits() -> None:
+    config = config_of({**LLAMA, "hidden_size": 512, "intermediate_size": 1024}, "tiny")
+    plain, blocks = (npusim.generate(config, 16, 3, HW, weights=text) for text in ("int8", "int4-32"))
+    assert (plain.weights, blocks.weights) == ("int8", "int4-32")
+    ratio = 4.5 / 8  # of the bytes, and of the time up to what does not depend on them
+    assert ratio < blocks.token_ms / plain.token_ms < 1.15 * ratio
+    assert blocks.token_uj < plain.token_uj
 
 
 def test_one_token_is_the_prompts() -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import npusim
 from npusim.frontends.transformer.config import FAMILIES, TransformerConfig, config_of, read_config
 from npusim.frontends.transformer.network import transformer
+from npusim.frontends.transformer.weights import WeightFormat, parse
 from npusim.isa.base.errors import FormatError, GraphError, NpusimError
 from npusim.kernels.graph.check import check
 from npusim.numbers.run import RunResult
@@ -41,6 +42,8 @@ PUBLISHED = [
     ("Llama 3.2 1B", 1_235_814_400,
      _published("llama", 2048, 8192, 32, 16, 128256, num_key_value_heads=8, tie_word_embeddings=True)),
     ("Llama 3 8B", 8_030_261_248, _published("llama", 4096, 14336, 32, 32, 128256, num_key_value_heads=8)),
+    ("Llama 3 70B", 70_553_706_496,
+     _published("llama", 8192, 28672, 64, 80, 128256, num_key_value_heads=8)),
     ("Mistral 7B", 7_241_732_096, _published("mistral", 4096, 14336, 32, 32, 32000, num_key_value_heads=8)),
     ("Mixtral 8x7B", 46_702_792_704, _published("mixtral", 4096, 14336, 32, 32, 32000, num_key_value_heads=8)),
     ("Qwen2 0.5B", 494_032_768,
@@ -338,3 +341,88 @@ def test_other_json_files_are_no_models_of_a_folder(tmp_path: Path) -> None:
     (tmp_path / "result.json").write_text('{"cycles": 3}')
     (tmp_path / "config.json").write_text(json.dumps(LLAMA))
     assert models_below(tmp_path) == [tmp_path / "config.json"]
+
+
+@pytest.mark.parametrize(
+    ("text", "row_bytes"),
+    [
+        ("int8", 1024),
+        ("int4", 512 + 2),
+        ("int4-32", 32 * (16 + 2)),
+        ("int4-128-zero", 8 * (64 + 2) + 4),
+        ("int2-64", 16 * (16 + 2)),
+        ("int8-32-zero", 32 * (32 + 2 + 1)),
+    ],
+)
+def test_formats_of_weights_have_names_and_bytes(text: str, row_bytes: int) -> None:
+    form = parse(text)
+    assert (form.name, form.channel_bytes(1024)) == (text, row_bytes)
+
+
+@pytest.mark.parametrize("text", ["", "int3", "int4-33", "int4-32-one", "float", "int4-zero", "int4-32-32"])
+def test_other_formats_are_refused_with_those_that_exist(text: str) -> None:
+    with pytest.raises(NpusimError, match=f"^weights {text}: may be int8, int4 or int2 .* such as int4-32,"):
+        parse(text)
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        (None, "int8"),
+        ({"quant_method": "gptq", "bits": 4, "group_size": 128, "sym": True}, "int4-128"),
+        ({"quant_method": "gptq", "bits": 4, "group_size": 32, "sym": False}, "int4-32-zero"),
+        ({"quant_method": "awq", "bits": 4, "group_size": 128, "zero_point": True}, "int4-128-zero"),
+        ({"quant_method": "gptq", "bits": 4, "group_size": -1}, "int4"),
+        ({"quant_method": "bitsandbytes", "load_in_4bit": True}, "int8"),
+    ],
+)
+def test_a_configuration_says_how_weights_are_stored(given: Any, name: str) -> None:
+    config = _changed("llama", quantization_config=given)
+    assert config.weights.name == name
+    assert (config.weights.source == "quantization_config") == (name != "int8")
+
+
+@pytest.mark.parametrize("past", [0, 40])
+@pytest.mark.parametrize("text", ["int4", "int4-32", "int4-16-zero", "int8-64"])
+def test_a_step_reads_the_weights_as_they_are_stored(text: str, past: int) -> None:
+    config = replace(_changed("qwen2", tie_word_embeddings=True), weights=parse(text))
+    result = timed(config, "mobile-1024", tokens=1, past=past)
+    plain = timed(replace(config, weights=parse("int8")), "mobile-1024", tokens=1, past=past)
+    assert [layer.macs for layer in result.layers] == [layer.macs for layer in plain.layers]
+    assert {layer.unit for layer in result.layers} <= {"mac", "vector", "dma", "none"}
+
+    def products(form: WeightFormat) -> int:
+        return form.product_bytes(config.products)
+
+    # A channel has a float32 bias, instead of an int32 one with a multiplier and a shift; a tile two scales of maps.
+    channels = sum(units * count for units, inner, count in config.products if inner)
+    saved = plain.dram_bytes.read - result.dram_bytes.read
+    wanted = products(parse("int8")) + 5 * channels - products(config.weights)
+    assert abs(saved - wanted) < 0.05 * plain.dram_bytes.read
+    assert config.stored_bytes == products(config.weights) + config.parameters - products(parse("int8")) + (
+        512 * 64
+    )
+
+
+def test_a_format_follows_the_name_of_a_model(tmp_path: Path) -> None:
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps(LLAMA))
+    sizes = {"tokens": 1, "past": 8, "batch": 1}
+    one, other = (npusim.load(name, sizes) for name in (f"{file}:int4-32", str(file)))
+    assert "block_product" in {node.op for node in one.nodes} - {node.op for node in other.nodes}
+    words = (
+        "--timing-only",
+        "--no-lever",
+        "--hw",
+        "mobile-1024",
+        *(f"--shape={k}={v}" for k, v in sizes.items()),
+    )
+    done, same = (
+        command("run", file, "--weights", "int4-32", *words),
+        command("run", f"{file}:int4-32", *words),
+    )
+    last = -2  # lines: the last says how long it took
+    assert (done.status, done.out.splitlines()[:last]) == (0, same.out.splitlines()[:last])
+    refused = command("run", "digits_cnn", "--weights", "int4")
+    assert refused.status == 2
+    assert "digits_cnn:int4: the format of weights is for a config.json" in refused.err

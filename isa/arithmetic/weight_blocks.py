@@ -1,0 +1,63 @@
+"""What weights that are quantized in blocks stand for, and sums of their products (`npusim.isa.base.block_format`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npusim.isa.arithmetic.float_codes import Float32Array
+from npusim.isa.base.block_format import BlockFormat
+
+
+def unpacked(packed: NDArray[np.uint8], bits: int, count: int) -> NDArray[np.uint8]:
+    """Return elements of a few bits [rows, count] from their bytes [rows, n], the first in the lowest bits."""
+    shifts = np.arange(0, 8, bits, dtype=np.uint8)
+    spread: NDArray[np.uint8] = (packed[..., None] >> shifts) & np.uint8(0xFF >> 8 - bits)
+    return spread.reshape(len(packed), -1)[:, :count]
+
+
+def centred(
+    packed: NDArray[np.uint8], zeros: NDArray[np.uint8] | None, form: BlockFormat, inner: int
+) -> NDArray[np.int32]:
+    """Return quantized weights less their zero points, [channels, blocks, block].
+
+    packed, zeros: the bytes of weights and zero points, [channels, bytes]. Elements behind the last weight are 0.
+    """
+    blocks = form.blocks(inner)
+    whole = unpacked(packed, form.bits, blocks * form.block).astype(np.int32)
+    whole = whole.reshape(len(packed), blocks, form.block)
+    if zeros is None:
+        whole -= 1 << form.bits - 1
+    else:
+        whole -= unpacked(zeros, form.bits, blocks).astype(np.int32)[..., None]
+    whole.reshape(len(packed), -1)[:, inner:] = 0
+    return whole
+
+
+def dequantised(steps: NDArray[np.int32], scales: NDArray[Any], inner: int, dtype: Any) -> NDArray[Any]:
+    """Return weights [channels, inner] from `centred` ones: a float32 product, rounded to `dtype`."""
+    with np.errstate(over="ignore"):
+        reals = steps.astype(np.float32) * scales.astype(np.float32)[..., None]
+        weights: NDArray[Any] = reals.reshape(len(steps), -1)[:, :inner].astype(dtype)
+    return weights
+
+
+def sums_of_blocks(
+    values: NDArray[Any], steps: NDArray[np.int32], scales: NDArray[Any], inner: int
+) -> Float32Array:
+    """Return float32 sums [rows, channels] of products of integers [rows, inner] with `centred` weights.
+
+    The sum of a block is exact. Rounded to float32 it is multiplied by the block's scale, and the product added to the
+    sum of the blocks before it; each step rounds to float32.
+    """
+    total = np.zeros((len(values), len(steps)), np.float32)
+    factors = scales.astype(np.float32)
+    for number in range(steps.shape[1]):
+        first = number * steps.shape[2]
+        part = values[:, first : min(first + steps.shape[2], inner)].astype(np.float64)
+        exact = part @ steps[:, number, : part.shape[1]].T.astype(np.float64)
+        with np.errstate(over="ignore", invalid="ignore"):
+            total += exact.astype(np.float32) * factors[:, number]
+    return total

@@ -1,0 +1,91 @@
+"""The formats in which the weights of a transformer's products are stored, by name, such as "int4-32"."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from npusim.isa.base.block_format import BITS, BlockFormat
+from npusim.isa.base.errors import NpusimError
+
+BLOCKS = (16, 32, 64, 128, 256)
+"""Weights that a block may have, as in ONNX Runtime and in the files of GGUF, GPTQ and AWQ."""
+SCALE_BYTES = 2
+"""Bytes of the scale of a block: float16, as published models have it."""
+
+
+class WeightFormat(NamedTuple):
+    """How the weights of products are stored.
+
+    bits:        of a weight.
+    block:       weights of a block; 0 for one scale per output channel.
+    zero_points: whether each block has a zero point.
+    source:      what chose the format, if it was not the user.
+    """
+
+    bits: int = 8
+    block: int = 0
+    zero_points: bool = False
+    source: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name, as `parse` reads it."""
+        return f"int{self.bits}" + f"-{self.block}" * (self.block > 0) + "-zero" * self.zero_points
+
+    @property
+    def plain(self) -> bool:
+        """Whether weights are int8 with a scale per output channel, which need no decoding."""
+        return (self.bits, self.block, self.zero_points) == (8, 0, False)
+
+    @property
+    def words(self) -> str:
+        """The name, and what chose the format."""
+        return self.name + (f" ({self.source})" if self.source else "")
+
+    def blocks(self, inner: int) -> BlockFormat:
+        """Return how the weights of products with `inner` elements are stored."""
+        return BlockFormat(self.bits, self.block or inner, SCALE_BYTES, self.zero_points)
+
+    def channel_bytes(self, inner: int) -> int:
+        """Return the bytes of an output channel's weights, with the scales and zero points of blocks."""
+        return inner if self.plain else self.blocks(inner).channel_bytes(inner)
+
+    def product_bytes(self, products: Iterable[tuple[int, int, int]]) -> int:
+        """Return the bytes of the weights of products: output channels, elements of a dot product, and number."""
+        return sum(units * count * self.channel_bytes(inner) for units, inner, count in products if inner)
+
+
+INT8 = WeightFormat()
+FORMATS = (INT8, WeightFormat(4, 32), WeightFormat(4, 64), WeightFormat(4, 128), WeightFormat(2, 64))
+"""Formats that a message may propose, those with more bytes first."""
+
+
+def parse(text: str) -> WeightFormat:
+    """Return the format of a name. Raises NpusimError for a text that is none."""
+    kind, *rest = text.split("-")
+    zero = bool(rest) and rest[-1] == "zero"
+    sizes = rest[:-1] if zero else rest
+    bits, block = kind.removeprefix("int"), sizes[0] if sizes else "0"
+    known = kind.startswith("int") and bits in map(str, BITS) and len(sizes) < 2
+    if not known or block not in ("0", *map(str, BLOCKS)) or (zero and not sizes):
+        shown = ", ".join(str(size) for size in BLOCKS)
+        raise NpusimError(
+            f"weights {text}: may be int8, int4 or int2 with a scale per output channel, or in blocks, such as "
+            f"int4-32, of {shown}; int4-32-zero has zero points"
+        )
+    return WeightFormat(int(bits), int(block), zero)
+
+
+def of_configuration(given: Any) -> WeightFormat:
+    """Return the format in the value of `quantization_config`; int8 if it has no bits and group size.
+
+    GPTQ has zero points unless `sym` is true; AWQ if `zero_point` is true.
+    """
+    if not isinstance(given, Mapping):
+        return INT8
+    bits, block = given.get("bits"), given.get("group_size")
+    if bits not in BITS or block not in (-1, *BLOCKS):
+        return INT8
+    zero = given.get("sym") is False or given.get("zero_point") is True
+    return WeightFormat(bits, max(block, 0), zero and block > 0, "quantization_config")
