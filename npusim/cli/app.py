@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from io import TextIOWrapper
 
-from npusim.base.console import open_standard_streams
+from npusim.base.console import open_standard_streams, say
 from npusim.cli.base import EXIT_INTERRUPTED, cleaned, guarded, start_lightly
 
 
@@ -25,13 +26,26 @@ def main() -> None:
 
 
 def _run_at_once(words: list[str]) -> bool:
-    """Execute `npusim run` without typer, and return whether it did; typer takes as long as the run of a small model.
+    """Execute a clear command without typer, and return whether it did; typer takes as long as a small model's run.
 
     Words that may be wrong, or for which typer has special rules, are left to typer, which also words the faults.
     """
-    if words[:1] != ["run"]:
+    completing = any(name.startswith("_NPUSIM") for name in os.environ)  # of words in a shell
+    if completing or (words[:1] != ["run"] and words not in (["--help"], ["-h"], ["hw", "list"])):
         return False
     with cleaned(), guarded():
+        if words[0] == "hw":
+            from npusim.cli.presets import list_presets
+
+            list_presets()
+            return True
+        if words[0] != "run":
+            from shutil import get_terminal_size
+
+            from npusim.cli.commands import help_text
+
+            say(help_text(get_terminal_size().columns))
+            return True
         from npusim.cli.plain_words import read
 
         given = read(words[1:])

@@ -54,47 +54,9 @@ def capabilities(
 @hw_app.command("list")
 def list_hardware(json: JsonOption = None) -> None:
     """The presets, and how far each agrees with its chip: the typical error of the rows of docs/silicon.md."""
-    from npusim.base import files
-    from npusim.isa.hardware import file as hardware_file
-    from npusim.isa.hardware.agreement import standing
-    from npusim.numbers.area import area
-    from npusim.reports.words import quantities as show
-    from npusim.reports.words.claims import ERRORS, in_columns
+    from npusim.cli.presets import list_presets
 
-    files.check_outputs({"--json": json}, {})
-    presets = [hardware_file.hardware(name) for name in hardware_file.list_presets()]
-    rows = [
-        (
-            each.name,
-            "-" if each.is_host_alone else str(each.macs_per_cycle),
-            f"{each.clock_mhz:g} MHz",
-            "-" if each.is_host_alone else show.digits(each.tops),
-            "-" if each.is_host_alone else show.area(area(each).total),
-            f"{each.scratchpad.size_kib} KiB",
-            show.ports(each),
-            f"{each.host.threads} x {each.host.core}",
-            f"{each.technology.node_nm} nm",
-            *in_columns(standing(each)),
-        )
-        for each in presets
-    ]
-    head = (
-        "preset",
-        "MACs/cycle",
-        "clock",
-        "TOPS",
-        "area",
-        "scratchpad",
-        "memories",
-        "host",
-        "process",
-        *ERRORS,
-    )
-    say(show.columns(head, rows, right=(1, 2, 3, 4, 5)))
-    if json:
-        from npusim.reports.run import coverage as lists
-
-        _write(json, lists.presets(presets))
+    list_presets(json)
 
 
 @hw_app.command("show")

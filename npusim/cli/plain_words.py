@@ -14,8 +14,8 @@ def read(words: list[str]) -> tuple[list[str], Request] | None:
     Those are all that could be a fault (an unknown option, a number that is none, a file that cannot be read), help,
     `--key=value`, `--`, and values that begin with a dash, such as "-" for standard output.
     """
-    if os.name == "nt" or any(name.startswith("_NPUSIM") for name in os.environ):
-        return None  # typer expands wildcards on Windows, and completes words for a shell
+    if os.name == "nt":
+        return None  # typer expands wildcards on Windows
     by_flag = {option.flag: option for option in OPTIONS}
     values = {option.name: option.default for option in OPTIONS}
     models: list[str] = []

@@ -12,64 +12,9 @@ from typer.core import TyperCommand, TyperGroup
 
 from npusim.base.console import STANDARD_OUTPUT, keep_for_data, say
 from npusim.cli.base import cleaned, guarded
+from npusim.cli.commands import COMMANDS, ENDING, PURPOSE, VERSION
 from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.version import npusim_version
-
-COMMANDS = (
-    (
-        "run",
-        "run_commands",
-        "Compile and execute a model, and print the summary; of several models or machines, a table.",
-    ),
-    (
-        "demo",
-        "run_commands",
-        "Classify handwritten digits on the simulated NPU, with the built-in model and its 200 test images.",
-    ),
-    ("compile", "program", "Compile a model to a program that `npusim run` executes."),
-    ("asm", "program", "Turn assembly into a program."),
-    (
-        "disasm",
-        "program",
-        "Print a program as assembly, with the fields by name; `npusim asm` needs all of it.",
-    ),
-    ("convert", "program", "Write a model in another format, or say which layers it cannot express and why."),
-    (
-        "quantize",
-        "quantize",
-        "Quantize a float network after training, and say what accuracy that costs on the samples.",
-    ),
-    (
-        "capabilities",
-        "catalogue",
-        "Simulate the reference models and print the PerformanceInfo table of the NN HAL driver.",
-    ),
-    ("models", "catalogue", "The built-in models."),
-    (
-        "ops",
-        "catalogue",
-        "The operators: what each model format calls them, which element types run where, and on which conditions.",
-    ),
-    ("schema", "catalogue", "The JSON Schema of the JSON that npusim writes."),
-    ("compare", "compare", "Compare results with the first of them: what changed, layer by layer."),
-    ("explore", "study", "Search a hardware space; the same command goes on where it was interrupted."),
-    (
-        "study",
-        "study",
-        "Draw a study again from its points: tables, page, figures, summary; also of one that is unfinished.",
-    ),
-    (
-        "verify",
-        "verify",
-        "Compare npusim with who else computes the model, layer by layer, and say where the first byte differs.",
-    ),
-    ("hw", "catalogue", "Hardware: presets and files."),
-)
-"""Each command, the module of this package that holds it, and the first paragraph of its help.
-
-The module is imported when the command is called: the options of all commands together take longer to build than a
-small model takes to run.
-"""
 
 
 class Commands(TyperGroup):
@@ -152,8 +97,8 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain help: rich alone would take longer to import than all the rest
     pretty_exceptions_enable=False,
     no_args_is_help=True,
-    help="Compile quantized networks for a parametric NPU and simulate them: exact bytes, cycles, energy.",
-    epilog="Exit status: 0 done, 2 a mistake in what was given, 1 a fault of npusim.",
+    help=PURPOSE,
+    epilog=ENDING,
 )
 
 
@@ -167,7 +112,7 @@ def _show_version(asked: bool) -> None:
 def options(
     version: Annotated[
         bool,
-        typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True),
+        typer.Option("--version", help=VERSION, callback=_show_version, is_eager=True),
     ] = False,
 ) -> None:
     """Define the options before the command."""

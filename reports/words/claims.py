@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from npusim.isa.engines.mac_array import MOST_BITS
 from npusim.isa.hardware.agreement import QUANTITIES, UNSTATED, Agreement, Standing, errors, of_core, percent
 from npusim.isa.hardware.hardware import Host
 from npusim.isa.hardware.units import Unit
-from npusim.isa.program.program import Program
 from npusim.reports.words.quantities import plural
+
+if TYPE_CHECKING:
+    from npusim.isa.program.program import Program
 
 
 def sentence(latency: str, energy: str) -> str:

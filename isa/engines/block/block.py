@@ -117,7 +117,7 @@ class Block(OneLayout):
 
 def _micro_block(array: MacArray) -> str | None:
     """Return a fault if the buffer cannot hold one micro-block with the inputs that a step reads for it."""
-    from npusim.isa.engines.block.choice import chosen
+    from npusim.isa.engines.block.choice import smallest_fits
     from npusim.isa.engines.block.shape import block_shape
     from npusim.isa.engines.block.timing import turned
 
@@ -132,7 +132,7 @@ def _micro_block(array: MacArray) -> str | None:
             by_channel=by_channel,
             value_bytes=2 if array.int16_passes else 1,
         )
-        if chosen(shape, wide) is None:
+        if not smallest_fits(shape, wide):
             return f"{given.buffer_kib} is too small for a micro-block and its inputs"
     return None
 

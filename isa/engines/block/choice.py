@@ -62,14 +62,28 @@ def input_sides(shape: BlockShape, problem: Problem, height: Any, width: Any) ->
     )
 
 
+def _order(shape: BlockShape, problem: Problem) -> tuple[bool, int]:
+    """Return whether the engine computes by parts of the kernel, and the input channels of a block."""
+    parts = by_parts(shape, problem)
+    deep = shape.part_kernel_channels if parts else shape.depth_first_channels
+    return parts, rounded(min(problem.ifm_depth, deep), _INPUT_GRAIN)
+
+
+def smallest_fits(shape: BlockShape, problem: Problem) -> bool:
+    """Whether a block of one micro-block's height and width fits into the buffer, with as few channels as possible."""
+    height, width = shape.micro_height, shape.micro_width
+    rows, columns = input_sides(shape, problem, height, width)
+    depth = min(_depths(shape, problem.ofm_depth))
+    under = depth if problem.by_channel else _order(shape, problem)[1]
+    return bool(_fits(shape, problem, height * width, rows * columns, depth, under))
+
+
 @lru_cache(maxsize=65536)
 def chosen(shape: BlockShape, problem: Problem) -> Block | None:
     """Return the block size for a problem; None if not even a micro-block fits into the buffer."""
     import numpy as np  # imported here, because reading a hardware file needs no arrays
 
-    parts = by_parts(shape, problem)
-    deep = shape.part_kernel_channels if parts else shape.depth_first_channels
-    input_depth = rounded(min(problem.ifm_depth, deep), _INPUT_GRAIN)
+    parts, input_depth = _order(shape, problem)
     best: tuple[float, Block] | None = None
     for depth in _depths(shape, problem.ofm_depth):
         under = depth if problem.by_channel else input_depth
@@ -150,9 +164,7 @@ def _costs(shape: BlockShape, problem: Problem, depth: int, under: int) -> tuple
     )
     rows, columns = input_sides(shape, problem, heights[:, None], widths[None, :])
     area = rows * columns
-    inputs = _banks(area * rounded(under, _INPUT_GRAIN) * problem.value_bytes, shape.input_grain)
-    sums = heights[:, None] * widths[None, :] * rounded(depth, _INPUT_GRAIN) * _ACCUMULATOR_BYTES
-    fits = inputs + _banks(sums, shape.accumulator_grain) <= shape.buffer_kib
+    fits = _fits(shape, problem, heights[:, None] * widths[None, :], area, depth, under)
     height, width, channels = problem.ofm_height, problem.ofm_width, problem.ofm_depth
     taps = problem.kernel_height * problem.kernel_width
     pieces = -(-problem.kernel_height // shape.kernel_side) * -(-problem.kernel_width // shape.kernel_side)
@@ -167,6 +179,14 @@ def _costs(shape: BlockShape, problem: Problem, depth: int, under: int) -> tuple
     costs = (fetched + weights) / (height * width * channels)
     held = extent(problem, 0) * extent(problem, 1) * seen < 2 * area * under
     return np.where(fits, np.where(held, costs / 2, costs), np.inf), heights, widths
+
+
+def _fits(shape: BlockShape, problem: Problem, outputs: Any, inputs: Any, depth: int, under: int) -> Any:
+    """Whether two blocks of inputs and two of sums fit into the buffer; integers or arrays of positions."""
+    input_bytes = inputs * rounded(under, _INPUT_GRAIN) * problem.value_bytes
+    sum_bytes = outputs * rounded(depth, _INPUT_GRAIN) * _ACCUMULATOR_BYTES
+    needed_kib = _banks(input_bytes, shape.input_grain) + _banks(sum_bytes, shape.accumulator_grain)
+    return needed_kib <= shape.buffer_kib
 
 
 def _banks(size_bytes: Any, grain: int) -> Any:

@@ -19,6 +19,7 @@ import pytest
 from npusim import models
 from npusim.cli import typer_app as cli_app
 from npusim.cli.base import Progress
+from npusim.cli.commands import COMMANDS, help_text
 from npusim.frontends.nnadapter.model_building import Model
 from npusim.isa.base.tensor import TensorType
 from npusim.models.writer import ModelWriter
@@ -597,6 +598,13 @@ def test_help_imports_nothing_heavy() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("columns", [1, 52, 60, 61, 62, 63, 70, 75, 80, 120])
+def test_the_help_is_the_text_of_typer(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The help is written without typer, for which `command` asks."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    assert f"{help_text(columns)}\n" == command("--help").out
+
+
 def test_help_is_fast() -> None:
     # 8.6 times a Python that does nothing, 0.1 s on a quiet computer.
     assert process_cost("-m", "npusim", "--help") < 12
@@ -647,7 +655,7 @@ def test_progress_is_silent_elsewhere() -> None:
     assert file.getvalue() == ""
 
 
-@pytest.mark.parametrize(("name", "module", "text"), cli_app.COMMANDS)
+@pytest.mark.parametrize(("name", "module", "text"), COMMANDS)
 def test_the_help_of_each_command_begins_as_the_list_says(name: str, module: str, text: str) -> None:
     begin, _, _ = (cli_app.load(module).commands[name].help or "").partition("\n\n")
     assert begin.replace("\n", " ") == text
