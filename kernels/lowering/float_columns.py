@@ -27,6 +27,7 @@ from npusim.isa.instructions.real_mac import (
     float_mode,
 )
 from npusim.kernels.lowering.mac_work import ONE_COLUMN, Window, product, window_of
+from npusim.kernels.lowering.product import Factors, Run, runs
 from npusim.kernels.lowering.work import (
     Constants,
     Parts,
@@ -35,6 +36,7 @@ from npusim.kernels.lowering.work import (
     Tile,
     TileAddresses,
     Work,
+    one_row,
     same_rows,
 )
 from npusim.kernels.operator.operands import input_type
@@ -93,6 +95,83 @@ def lower_float_product(call: Call, hardware: Hardware) -> Parts:
     size = input_type(call).numpy_dtype.itemsize
     maps = _Maps(Rows(("in", 0), rows, inner * size), Rows(("out", 0), rows, units * size), same_rows, units)
 
+    work = _convolve(
+        call, hardware, maps, inner, lambda tile: product(tile.rows, inner, tile.channels), _as_rows(inner)
+    )
+    return (work,)
+
+
+def lower_float_products(call: Call, hardware: Hardware) -> Parts:
+    """Lower products of two activations, x [..., rows, inner] and y [..., columns, inner], in batches that broadcast.
+
+    First factors that share a second one are computed as one larger product.
+    """
+    x, y = input_type(call).shape, input_type(call, 1).shape
+    factors = Factors(x[-2], x[-1], y[-2], (False, True))
+    works, done = [], 0
+    for run in runs((x[:-2], y[:-2]), call.outputs[0].shape[:-2]):
+        works.append(_computed_weights(call, hardware, factors, run, done))
+        done += run.products
+    return tuple(works)
+
+
+def lower_float_computed_weights(call: Call, hardware: Hardware) -> Parts:
+    """Lower a fully connected layer whose weights [units, inner] are an activation."""
+    units, inner = input_type(call, 1).shape
+    factors = Factors(input_type(call).elements // inner, inner, units, (False, True))
+    return (_computed_weights(call, hardware, factors, Run(1, (0, 0), (0, 0)), 0),)
+
+
+def _computed_weights(call: Call, hardware: Hardware, factors: Factors, run: Run, done: int) -> Work:
+    """Return the work of a run of products; `done` products come before it.
+
+    The second factor, whose rows are the channels, stays whole: the scheduler counts channels in bytes of the result,
+    so it would cut through rows of the factor.
+    """
+    size = input_type(call).numpy_dtype.itemsize
+    inner, columns = factors.inner, factors.columns
+    rows, entries, step = run.joined(factors.rows)
+    row, matrix = inner * size, columns * inner * size
+    first = Rows(("in", 0), rows, row, run.first[0] * factors.rows * row, step[0] * factors.rows * row)
+    second = Rows(("in", 1), 1, matrix, run.first[1] * matrix, step[1] * matrix)
+    output = Rows(
+        ("out", 0), rows, columns * size, done * factors.rows * columns * size, rows * columns * size
+    )
+    biases = call.constants.get(2)
+    block = Constants(absent_bytes=columns * BIAS_BYTES)
+    if biases is not SIZE_ONLY:
+        known = np.zeros(columns, np.float32) if biases is None else biases.astype(np.float32)
+        block = Constants(known.tobytes())
+    make = _emitter(
+        call,
+        hardware,
+        RealConvolve,
+        inner,
+        lambda tile: product(tile.rows, inner, tile.channels),
+        _as_rows(inner),
+    )
+
+    def emit(tile: Tile, at: TileAddresses) -> Instruction:
+        made: Any = make(tile, at)
+        placed: Instruction = replace(made, weights=at.inputs[1])
+        return placed
+
+    return Work(
+        rows=rows,
+        channels=columns * size,
+        channel_step=0,
+        inputs=((first, same_rows), (second, one_row)),
+        outputs=(output,),
+        constants=lambda first, last: block,
+        constant_bytes=lambda first, last: columns * BIAS_BYTES,
+        emit=emit,
+        entries=entries,
+    )
+
+
+def _as_rows(inner: int) -> Geometry:
+    """Return the geometry of products of rows of `inner` values."""
+
     def fields(tile: Tile) -> dict[str, Any]:
         return {
             "ifm_height": tile.rows,
@@ -103,10 +182,7 @@ def lower_float_product(call: Call, hardware: Hardware) -> Parts:
             **ONE_COLUMN,
         }
 
-    work = _convolve(
-        call, hardware, maps, inner, lambda tile: product(tile.rows, inner, tile.channels), fields
-    )
-    return (work,)
+    return fields
 
 
 class _Maps:
@@ -206,7 +282,7 @@ def _emitter(
         ofm_address, ofm_row_stride, ofm_pixel_stride = at.outputs[0]
         return row(
             element=REAL_TYPES.index(dtype),
-            activation=ACTIVATIONS.index(call.parameters.activation),
+            activation=ACTIVATIONS.index(getattr(call.parameters, "activation", "none")),
             ifm=at.inputs[0],
             parameters=at.constants,
             weights=at.constants + part.channels * BIAS_BYTES,

@@ -37,15 +37,24 @@ def _multipliers(ifm: TensorType, weights: TensorType, ofm: TensorType) -> tuple
     return np.array([multiplier]), np.array([shift])
 
 
-class _Run(NamedTuple):
+class Run(NamedTuple):
     """Consecutive products of a batch whose factors are evenly spaced: first number and step of both factors."""
 
     products: int
     first: tuple[int, int]
     step: tuple[int, int]
 
+    def joined(self, rows: int) -> tuple[int, int, tuple[int, int]]:
+        """Return rows of a product, number of products and step, where products that share the second factor are one.
 
-def _runs(batches: tuple[Sequence[int], Sequence[int]], products: Sequence[int]) -> Iterator[_Run]:
+        rows: those of one first factor, which are stored one after the other.
+        """
+        if self.products > 1 and self.step == (1, 0):
+            return rows * self.products, 1, (0, 0)
+        return rows, self.products, self.step
+
+
+def runs(batches: tuple[Sequence[int], Sequence[int]], products: Sequence[int]) -> Iterator[Run]:
     """Return all products of a batch as runs; a factor repeats along dimensions that it lacks or has one element of."""
     numbers = [
         np.broadcast_to(np.arange(np.prod(batch, dtype=int)).reshape(batch), products).ravel().tolist()
@@ -59,7 +68,7 @@ def _runs(batches: tuple[Sequence[int], Sequence[int]], products: Sequence[int])
         last = first
         while last < len(steps) and steps[last] == step:
             last += 1
-        yield _Run(last - first + 1, pairs[first], step)
+        yield Run(last - first + 1, pairs[first], step)
         first = last + 1
 
 
@@ -72,7 +81,7 @@ def lower_products(call: Call, factors: Factors, hardware: Hardware) -> Parts:
     stage = output_stage(call, _multipliers, "double")
     batches = input_type(call).shape[:-2], input_type(call, 1).shape[:-2]
     works, done = [], 0
-    for run in _runs(batches, call.outputs[0].shape[:-2]):
+    for run in runs(batches, call.outputs[0].shape[:-2]):
         works.append(in_bytes(_work(call, factors, run, done, stage, hardware), stage.result_bytes))
         done += run.products
     return tuple(works)
@@ -83,17 +92,17 @@ def lower_with_computed_weights(call: Call, hardware: Hardware) -> Parts:
     units, inner = input_type(call, 1).shape
     factors = Factors(input_type(call).elements // inner, inner, units, (False, True))
     stage = output_stage(call, fully_connected_multipliers, "single")
-    work = _work(call, factors, _Run(1, (0, 0), (0, 0)), 0, stage, hardware)
+    work = _work(call, factors, Run(1, (0, 0), (0, 0)), 0, stage, hardware)
     bias = bias_only(call, stage)
     return (in_bytes(replace(work, **bias.fields()), stage.result_bytes),)
 
 
-def _work(call: Call, factors: Factors, run: _Run, done: int, stage: OutputStage, hardware: Hardware) -> Work:
+def _work(call: Call, factors: Factors, run: Run, done: int, stage: OutputStage, hardware: Hardware) -> Work:
     """Return the work of a run of products; `done` products come before it."""
     rows, inner, columns, transposed = factors
     entries, entry = run.products, run.step
-    if entries > 1 and entry == (1, 0) and not transposed[0]:
-        rows, entries, entry = rows * entries, 1, (0, 0)
+    if not transposed[0]:
+        rows, entries, entry = run.joined(rows)
     first = _matrix(0, rows, inner, transposed[0], run.first[0] * factors.rows * inner, entry[0])
     weights = _matrix(1, columns, inner, not transposed[1], run.first[1] * columns * inner, entry[1])
     words = stage.result_bytes > 1  # then the second factor stays whole: to the scheduler channels are bytes

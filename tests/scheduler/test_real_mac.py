@@ -71,6 +71,51 @@ def test_the_array_gives_the_bytes_of_the_host(name: str, dtype: str) -> None:
     assert fast.lower_bound.cycles + sum(fast.lost_cycles.values()) == fast.cycles
 
 
+PRODUCTS: dict[str, tuple[Any, ...]] = {
+    "scores": ((2, 3, 5, 20), (2, 3, 9, 20), {"adj_y": True}, ["mac"]),
+    "shared keys": ((2, 3, 5, 20), (2, 1, 9, 20), {"adj_y": True}, ["mac"]),
+    "values": ((3, 5, 9), (3, 9, 20), {}, ["dma", "mac"]),
+    "both transposed": ((4, 9, 5), (1, 9, 20), {"adj_x": True}, ["dma", "dma", "mac"]),
+    "one matrix": ((2, 40, 30), (30, 7), {}, ["dma", "mac"]),
+    "cut by rows": ((600, 30), (40, 30), {"adj_y": True}, ["mac"]),
+    "larger than half of the scratchpad": ((4, 90), (50, 90), {"adj_y": True}, None),
+}
+"""Shapes of two activations, parameters of their product, and the units that compute it on `WITH`; None: the host does
+for float32, whose second matrix has 18,000 bytes of 32 KiB.
+"""
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_the_array_multiplies_two_activations(name: str, dtype: str) -> None:
+    *shapes, parameters, units = PRODUCTS[name]
+    builder, rng = GraphBuilder(name), np.random.default_rng(3)
+    values = [rng.normal(size=shape).astype(dtype) for shape in shapes]
+    operands = [builder.input(f"x{i}", TensorType(dtype, shape)) for i, shape in enumerate(shapes)]
+    kind = operator("batch_matmul").parameters(**parameters)
+    graph = builder.graph(builder.node("batch_matmul", operands, [unshaped(dtype)], kind))
+    fast, slow = (npusim.simulate(npusim.compile(graph, hw), values) for hw in (WITH, WITHOUT))
+    if units is None:
+        units = ["host"] if dtype == "float32" else ["mac"]
+    assert [layer.unit for layer in fast.layers] == units
+    assert [layer.unit for layer in slow.layers] == ["host"]
+    assert "mac_array.float32_columns" in slow.layers[0].reason
+    assert fast.outputs[0].tobytes() == slow.outputs[0].tobytes()
+    assert fast.lower_bound.cycles + sum(fast.lost_cycles.values()) == fast.cycles
+
+
+def test_weights_of_a_fully_connected_layer_may_be_computed() -> None:
+    builder, rng = GraphBuilder("computed"), np.random.default_rng(4)
+    values = [rng.normal(size=shape).astype(np.float32) for shape in ((3, 40), (11, 40))]
+    operands = [builder.input(f"x{i}", TensorType("float32", each.shape)) for i, each in enumerate(values)]
+    operands.append(builder.constant("b", rng.normal(size=11).astype(np.float32)))
+    kind = operator("fully_connected").parameters(activation="relu")
+    graph = builder.graph(builder.node("fully_connected", operands, [unshaped("float32")], kind))
+    fast, slow = (npusim.simulate(npusim.compile(graph, hw), values) for hw in (WITH, WITHOUT))
+    assert [layer.unit for layer in (*fast.layers, *slow.layers)] == ["mac", "host"]
+    assert fast.outputs[0].tobytes() == slow.outputs[0].tobytes()
+
+
 def test_a_real_network_stays_on_the_npu() -> None:
     result = npusim.simulate(
         npusim.compile(float_version(npusim.load("ds_cnn"), "float32"), WITH), timing_only=True

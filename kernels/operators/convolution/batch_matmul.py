@@ -16,11 +16,13 @@ from npusim.isa.arithmetic.integer import Int32Array, requantise
 from npusim.isa.base.elements import Workload
 from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.hardware import Hardware
+from npusim.kernels.lowering.float_lanes import columns, floats
 from npusim.kernels.lowering.product import Factors, lower_products
-from npusim.kernels.lowering.work import Parts
+from npusim.kernels.lowering.work import Parts, deferred
 from npusim.kernels.operator import dynamic_range, parameters, rules
 from npusim.kernels.operator.element_types import alike
 from npusim.kernels.operator.expansion import Expansion
+from npusim.kernels.operator.float_steps import FloatSteps
 from npusim.kernels.operator.operands import (
     by_type,
     code_range,
@@ -29,9 +31,10 @@ from npusim.kernels.operator.operands import (
     quantization,
     with_halves,
 )
-from npusim.kernels.operator.operator import Arithmetic, Call, Lowering, Operator, Shapes, Values
+from npusim.kernels.operator.operator import Arithmetic, Call, Lowering, Operator, Shapes, Values, need
 from npusim.kernels.operator.rescale import batch_matmul_multiplier, moved_in_32_bits, sound_scales
-from npusim.kernels.operators.convolution import exact_sum, fully_connected
+from npusim.kernels.operators.convolution import exact_sum, fully_connected, weighted_sum
+from npusim.kernels.operators.movement.permuting import TransposeParameters
 
 
 class Parameters(parameters.Parameters):
@@ -264,6 +267,37 @@ def _wide_codes(call: Call[Parameters], values: Values) -> list[Array]:
     return [requantise(sums, multiplier, shift, 0, *code_range(ofm.dtype), ofm.numpy_dtype, "reduced")]
 
 
+def _as_stored(call: Call[Parameters]) -> bool:
+    """Return whether the operands are [rows, inner] and [columns, inner], as the float columns take them."""
+    return call.parameters.adj_y and not call.parameters.adj_x
+
+
+@need("mac_array.{dtype}_columns")
+def _columns(call: Call[Parameters], hardware: Hardware) -> bool:
+    """float columns (mac_array.float16_columns, mac_array.float32_columns)"""
+    # Other operands are transposed first: `_transposed_first` applies where no lowering does.
+    return columns.holds(call, hardware) and _as_stored(call)
+
+
+def _transposed_first(call: Call[Parameters]) -> Expansion | None:
+    """Expand a product of floats to transposes, which the DMA computes, and a product of operands as stored."""
+    if _as_stored(call) or not input_type(call).real:
+        return None
+    steps = FloatSteps(call)
+
+    def stored(number: int, swapped: bool) -> int:
+        shape = input_type(call, number).shape
+        if not swapped:
+            return number
+        axes = [*range(len(shape))]
+        axes[-2:] = reversed(axes[-2:])
+        perm = TransposeParameters(perm=tuple(axes))
+        return steps.step("transpose", [number], tuple([shape[axis] for axis in axes]), perm)
+
+    factors = stored(0, call.parameters.adj_x), stored(1, not call.parameters.adj_y)
+    return steps.result(steps.step("batch_matmul", factors, call.outputs[0].shape, Parameters(adj_y=True)))
+
+
 REFERENCES = with_halves(
     {"int8": _codes, "uint8": _codes, "int16": _wide_codes, "int32": _integers, "float32": _floats}
 )
@@ -288,7 +322,16 @@ BATCH_MATMUL = Operator(
     infer=_infer,
     reference=by_type(REFERENCES),
     workload=_workload,
-    lowerings=(_MAC,),
+    lowerings=(
+        _MAC,
+        Lowering(
+            "mac",
+            (floats, _sizes_on_npu),
+            deferred("float_columns", "lower_float_products"),
+            (_columns, weighted_sum.room_for_computed_weights),
+        ),
+    ),
+    expand=_transposed_first,
     arithmetics=(
         Arithmetic(
             ("float32",),

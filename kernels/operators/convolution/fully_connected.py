@@ -14,7 +14,7 @@ from npusim.isa.arithmetic.convolution import convolve
 from npusim.isa.arithmetic.integer import Int32Array
 from npusim.isa.base.elements import Workload
 from npusim.isa.base.tensor import Array
-from npusim.kernels.lowering.float_lanes import on_float_columns
+from npusim.kernels.lowering.float_lanes import columns, floats, on_float_columns
 from npusim.kernels.lowering.mac_work import lower_matrix_product
 from npusim.kernels.lowering.work import deferred
 from npusim.kernels.operator import dynamic_range, rules
@@ -166,6 +166,13 @@ def _computed_weights(call: Call) -> bool:
     return input_type(call, WEIGHTS).quantized8
 
 
+def _floats_computed(call: Call) -> bool:
+    """in the float mode computed weights go with no bias, or with a constant one"""
+    return WEIGHTS not in call.constants and (
+        len(call.inputs) < 3 or call.inputs[2] is None or 2 in call.constants
+    )
+
+
 _NPU_RULES = (weighted_sum.quantized_maps, _vectors_on_npu)
 _SHAPES = (weighted_sum.three_operands, _matrix, _output_shape)
 _CONSTANT = Lowering("mac", (*_NPU_RULES, _constant_weights), lower_matrix_product)
@@ -197,6 +204,12 @@ FULLY_CONNECTED = Operator(
         _COMPUTED,
         weighted_sum.on_int16(_CONSTANT, weighted_sum.wide_sums_fit(0, _multipliers)),
         on_float_columns("lower_float_product", *_NPU_RULES[1:]),
+        Lowering(
+            "mac",
+            (floats, _floats_computed, *_NPU_RULES[1:]),
+            deferred("float_columns", "lower_float_computed_weights"),
+            (columns, weighted_sum.room_for_computed_weights),
+        ),
     ),
     arithmetics=(
         Arithmetic(

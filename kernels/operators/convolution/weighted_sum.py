@@ -6,6 +6,7 @@ Operands are (ifm, weights, bias or None); an output channel is a weighted sum o
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any, Literal
 
 import numpy as np
@@ -18,7 +19,7 @@ from npusim.isa.hardware.hardware import Hardware
 from npusim.kernels.lowering.requantization_stage import accumulator_bits
 from npusim.kernels.operator.element_types import alike
 from npusim.kernels.operator.operands import input_type, quantization
-from npusim.kernels.operator.operator import Call, Lowering, Rule, Values, need
+from npusim.kernels.operator.operator import ROOM, Call, Lowering, Rule, Values, need
 from npusim.kernels.operator.parameters import Activated
 from npusim.kernels.operator.rescale import act_range, convolution_multipliers, limited
 
@@ -154,6 +155,13 @@ def array_passes(call: Call, hardware: Hardware) -> bool:
 def on_int16(row: Lowering, *rules: Rule) -> Lowering:
     """Return a lowering adapted to int16 feature maps: its first rule, on element types, is replaced."""
     return row._replace(rules=(wide_maps, *row.rules[1:], *rules), needs=(*row.needs, array_passes))
+
+
+@need(ROOM)
+def room_for_computed_weights(call: Call, hardware: Hardware) -> bool:
+    """room in half of the scratchpad for a matrix of floats as the second operand"""
+    kind = input_type(call, WEIGHTS)
+    return 2 * prod(kind.shape[-2:]) * kind.numpy_dtype.itemsize <= hardware.scratchpad_bytes
 
 
 def bias_value(values: Values) -> Any:

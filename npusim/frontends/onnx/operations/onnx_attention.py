@@ -181,13 +181,12 @@ def rotated(c: NodeConversion, x: int, cosine: int, sine: int, interleaved: bool
 
 
 def _at_positions(c: NodeConversion, cache: int, batch: int, rows: int, half: int) -> int:
-    """Return the row of a cosine or sine cache for each position: [batch or 1, 1, rows, half]."""
+    """Return the row of a cosine or sine cache for each position, 0 or more: [batch or 1, 1, rows, half]."""
     if c.has("position_ids"):
         ids = c.real("position_ids")
         if c.shape(ids) != (batch, rows):  # one number is the position of the first row
             along = c.constant(np.arange(rows, dtype=c.builder.type(ids).numpy_dtype)[None])
             ids = c.step("add", [c.reshaped(ids, (1, 1)), along])
-        ids = from_front(c, ids, [c.shape(cache)[0]])
         cache = c.nodes("gather", [cache, ids], [c.like(cache)], axis=0)[0]
     shape = c.shape(cache)
     c.require(
