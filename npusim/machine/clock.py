@@ -138,3 +138,35 @@ class Settled(simpy.Event):
         self._value = None
         self._ok = True
         env.schedule(self, priority, delay)
+
+
+class Wake(simpy.Event):
+    """An event that one process waits for. It fires after a delay, or at once if it is hastened before.
+
+    A condition of a timeout and an event does the same with three events instead of one.
+
+    priority: the phase of the cycle in which it fires after a delay. Hastened, it fires with all other events of the
+              cycle, unless it was never given a delay.
+    hastened: whether somebody hastened it, also after it fired.
+    """
+
+    def __init__(self, env: simpy.Environment, priority: EventPriority = NORMAL) -> None:
+        super().__init__(env)
+        self.priority = priority
+        self.hastened = False
+
+    def fire(self, delay: int) -> None:
+        """Fire in `delay` cycles."""
+        self._ok, self._value = True, None
+        self.env.schedule(self, self.priority, delay)
+
+    def hasten(self) -> None:
+        """Fire in this cycle."""
+        self.hastened = True
+        if not self.triggered:
+            self.fire(0)
+        elif self.callbacks:
+            waiting, self.callbacks = self.callbacks, []  # it stays in the queue, where nobody waits for it
+            now = simpy.Event(self.env)
+            now.callbacks = waiting
+            now.succeed()

@@ -27,13 +27,14 @@ from operator import add
 from typing import Any
 
 import simpy
+from simpy.events import NORMAL
 
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.memories import Space
 from npusim.isa.instructions.actions import port_actions
 from npusim.isa.instructions.region import Region
 from npusim.machine.banks import OpenRows
-from npusim.machine.clock import MEMORY_PORTS_DECIDE, Clock, Settled
+from npusim.machine.clock import MEMORY_PORTS_DECIDE, Clock, Settled, Wake
 from npusim.machine.request import UNPACED, Pace, Request, Requester, Segment
 from npusim.machine.trace import Source, TransferLog, Transfers
 from npusim.machine.turns import Turns, take_turns
@@ -68,7 +69,7 @@ class MemoryPort:
         self._rows = OpenRows(self.timing.banks, self.timing.miss_cycles)
         self._active: deque[Request] = deque()
         self._fetches: deque[Request] = deque()
-        self._arrival = env.event()
+        self._wake = Wake(env)
         self._alone = False
         self._planned = _FIRST_PLANNED
         env.process(self._serve())
@@ -101,14 +102,14 @@ class MemoryPort:
         request = Request(requester, region, write, account, self.env.event(), pace, now, self.timing, urgent)
         self._line_up(request)
         # A fetch that is not urgent does not interrupt a channel that is served alone.
-        if not self._arrival.triggered and not (self._alone and urgent is not None and not urgent()):
-            self._arrival.succeed()
+        if not self._wake.hastened and not (self._alone and urgent is not None and not urgent()):
+            self._wake.hasten()
         return request.done
 
     def hurry(self) -> None:
         """Make the port choose its next grant again, because a fetch may have become urgent."""
-        if self._fetches and not self._arrival.triggered:
-            self._arrival.succeed()
+        if self._fetches and not self._wake.hastened:
+            self._wake.hasten()
 
     def _line_up(self, request: Request) -> None:
         """Append a request to its queue, but before those of the same cycle from higher cores and channels."""
@@ -131,11 +132,12 @@ class MemoryPort:
         env = self.env
         while True:
             if not self._active and not self._fetches:
-                self._arrival = env.event()
-                yield self._arrival
+                # Without clocks the first request wakes the port when it decides, after all requests of the cycle.
+                self._wake = Wake(env, NORMAL if self.clock else MEMORY_PORTS_DECIDE)
+                yield self._wake
                 if self.clock is not None:
                     yield self.clock.edge()
-                yield Settled(env, MEMORY_PORTS_DECIDE)
+                    yield Settled(env, MEMORY_PORTS_DECIDE)
             request = self._next()
             # Fetches that wait while a channel is served are not urgent. `hurry` reports when one becomes so.
             if request.urgent is not None and (self._active or self._fetches):
@@ -147,7 +149,8 @@ class MemoryPort:
             if request.next == len(request.rows):
                 request.done.succeed(request.landed)
                 # Wait for requests that the end of this transfer causes in the same cycle: they may come next.
-                yield Settled(env, MEMORY_PORTS_DECIDE)
+                if self._active or self._fetches:
+                    yield Settled(env, MEMORY_PORTS_DECIDE)
             elif request.urgent is None:
                 request.order = _IN_LINE
                 self._active.append(request)
@@ -158,7 +161,7 @@ class MemoryPort:
         """Serve competing channels in turns, line up the others again, and return the one that was served last."""
         self._active.clear()
         served = yield from self._serve_turns(line, self._planned)
-        self._planned = _FIRST_PLANNED if self._arrival.triggered else min(4 * self._planned, _MOST_PLANNED)
+        self._planned = _FIRST_PLANNED if self._wake.hastened else min(4 * self._planned, _MOST_PLANNED)
         for request in line[:served]:
             request.order = _IN_LINE
         *others, last = line[served % len(line) :] + line[: served % len(line)]
@@ -178,10 +181,10 @@ class MemoryPort:
         if most == 1:
             yield self._end_of_turns(line, turns, stop)
         else:
-            self._arrival, self._alone = env.event(), True
-            yield self._end_of_turns(line, turns, stop) | self._arrival
+            self._wake, self._alone = self._end_of_turns(line, turns, stop), True
+            yield self._wake
             self._alone = False
-            if self._arrival.triggered:
+            if self._wake.hastened:
                 if self.clock is not None:
                     yield self.clock.edge()
                 stop = min(stop, bisect_left(turns.ends, max(int(env.now), start + 1)) + 1)
@@ -189,7 +192,7 @@ class MemoryPort:
         self._account_turns(line, turns, start, stop)
         return stop
 
-    def _end_of_turns(self, line: list[Request], turns: Turns, stop: int) -> simpy.Event:
+    def _end_of_turns(self, line: list[Request], turns: Turns, stop: int) -> Wake:
         """Return an event at the end of the grant before `stop`."""
         request = line[(stop - 1) % len(line)]
         return self._end(request, request.next + -(-stop // len(line)), turns.ends[stop - 1])
@@ -228,8 +231,8 @@ class MemoryPort:
         start, stop = int(env.now), len(request.rows)
         rows = self._rows.copy()
         passed = request.pass_alone(stop, start, rows)
-        self._arrival, self._alone = env.event(), request.urgent is None
-        yield self._end(request, stop, request.end(passed)) | self._arrival
+        self._wake, self._alone = self._end(request, stop, request.end(passed)), request.urgent is None
+        yield self._wake
         self._alone = False
         if self.clock is not None:
             yield self.clock.edge()
@@ -239,21 +242,20 @@ class MemoryPort:
             rows = self._rows
             passed = request.pass_alone(stop, start, rows)
         self._rows = rows
-        if self._arrival.triggered:
+        if self._wake.hastened:
             yield self._end(request, stop, request.end(passed))
         self._count_opened(request, rows.opened - before)
         self._account(request, start, passed)
 
-    def _end(self, request: Request, stop: int, end: int) -> simpy.Event:
+    def _end(self, request: Request, stop: int, end: int) -> Wake:
         """Return an event at cycle `end`, in which the grants up to `stop` end.
 
         A whole transfer ends in the first phase of the cycle, together with instructions. Otherwise the event comes
         in the last phase, in which the port chooses its next grant (`npusim.machine.clock`).
         """
-        delay = end - int(self.env.now)
-        if stop == len(request.rows):
-            return self.env.timeout(delay)
-        return Settled(self.env, MEMORY_PORTS_DECIDE, delay)
+        wake = Wake(self.env, NORMAL if stop == len(request.rows) else MEMORY_PORTS_DECIDE)
+        wake.fire(end - int(self.env.now))
+        return wake
 
     def _count_opened(self, request: Request, number: int) -> None:
         """Count row activations for a transfer, if the memory's energy model has them."""
