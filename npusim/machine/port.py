@@ -229,6 +229,12 @@ class MemoryPort:
         """Serve all grants of a request. If another request arrives or becomes urgent, stop after the current grant."""
         env, before = self.env, self._rows.opened
         start, stop = int(env.now), len(request.rows)
+        if stop == 1:  # a newcomer would not change it
+            passed = request.pass_alone(stop, start, self._rows)
+            yield self._end(request, stop, request.end(passed))
+            self._count_opened(request, self._rows.opened - before)
+            self._account(request, start, passed)
+            return
         rows = self._rows.copy()
         passed = request.pass_alone(stop, start, rows)
         self._wake, self._alone = self._end(request, stop, request.end(passed)), request.urgent is None

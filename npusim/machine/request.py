@@ -148,9 +148,6 @@ class Request:
         urgent: Callable[[], bool] | None = None,
     ) -> None:
         self.requester = requester
-        self.rows, self.bursts = cut(region, timing)
-        if requester.first_row:
-            self.rows = list(map(requester.first_row.__add__, self.rows))
         self.even = not region.strides
         self.pace = pace
         self.landed = 0
@@ -161,13 +158,34 @@ class Request:
         self.urgent = urgent
         self.order: tuple[object, ...] = (came, requester)
         self.paid = timing.miss_cycles if timing.banks == 1 else 0
+        if not (self.even and self._add_only_grant(region, timing)):
+            self._add_grants(region, timing)
+        self.settles = self._settles(timing)
+        self.landings = None if pace.landing is None else list(map(sub, pace.landing, self.cycles))
+
+    def _add_only_grant(self, region: Region, timing: PortTiming) -> bool:
+        """Compute the running sums of a dense transfer of one grant, as most are; return False if there are more."""
+        address, grant_bytes = region.address, timing.grant_bytes
+        last = address + region.counts[0] - 1
+        if address // grant_bytes != last // grant_bytes:
+            return False
+        bursts = last // timing.burst_bytes - address // timing.burst_bytes + 1
+        cycles = whole_cycles(bursts * timing.burst_cycles)
+        self.rows, self.bursts = [self.requester.first_row + address // timing.row_bytes], [bursts]
+        self.cycles, self.passed, self.visits = [cycles], [bursts], [0]
+        self.ends = [cycles + self.paid]
+        return True
+
+    def _add_grants(self, region: Region, timing: PortTiming) -> None:
+        """Cut a transfer into grants and compute their running sums."""
+        self.rows, self.bursts = cut(region, timing)
+        if self.requester.first_row:
+            self.rows = list(map(self.requester.first_row.__add__, self.rows))
         cycles_of = {number: whole_cycles(number * timing.burst_cycles) for number in set(self.bursts)}
         if self.even:
             self._add_up_evenly(cycles_of, timing.row_bytes // timing.grant_bytes)
         else:
             self._add_up(cycles_of)
-        self.settles = self._settles(timing)
-        self.landings = None if pace.landing is None else list(map(sub, pace.landing, self.cycles))
 
     def _add_up(self, cycles_of: Mapping[int, int]) -> None:
         """Compute the running sums of any transfer. cycles_of: cycles of a grant by its number of bursts."""
