@@ -136,31 +136,22 @@ def _best(
         best = better
 
 
-class _Stream(NamedTuple):
-    """The cycles of all groups of a tile in the array and in the output stage.
+def _stream(
+    groups: float, sizes: tuple[float, float, float, float], latency: int, entering: float, promised: int
+) -> float:
+    """Return the cycles of all groups of a tile in the array and in the output stage, until the last output.
 
-    first: cycles of the first group in the array.
-    last:  cycles of the last group in the output stage.
+    A half of the accumulators is used again two groups later. Before that, the group must have entered the array, left
+    it, and been emptied by the output stage, except for the last `promised` cycles.
+
+    sizes:    cycles of all groups in the array, of the first one there, of all in the output stage, of the last there.
+    entering: cycles in which operands of all groups enter the array.
     """
-
-    groups: float
-    array: float
-    first: float
-    output: float
-    last: float
-
-    def cycles(self, latency: int, entering: float, promised: int) -> float:
-        """Return the cycles until the last output.
-
-        A half of the accumulators is used again two groups later. Before that, the group must have entered the array,
-        left it, and been emptied by the output stage, except for the last `promised` cycles.
-
-        entering: cycles in which operands of all groups enter the array.
-        """
-        output = self.output / self.groups
-        reuse = (entering / self.groups + latency + output - min(promised, output)) / 2
-        array = max(self.array, reuse * self.groups) if self.groups > 2 else self.array
-        return latency + max(array + self.last, self.first + self.output)
+    array, first, all_output, last = sizes
+    if groups > 2:
+        output = all_output / groups
+        array = max(array, (entering / groups + latency + output - min(promised, output)) / 2 * groups)
+    return latency + max(array + last, first + all_output)
 
 
 def _steady_weights(pixels: int, inner: int, channels: int, shape: ArrayShape) -> float:
@@ -184,8 +175,7 @@ def _steady_weights(pixels: int, inner: int, channels: int, shape: ArrayShape) -
     groups = (blocks + (rest > 0)) * ranges
     output = pixels * ((channels // shape.columns) * passes + -(-(channels % shape.columns) // shape.lanes))
     last = (rest or block) * -(-((channels - 1) % shape.columns + 1) // shape.lanes)
-    stream = _Stream(groups, array, array / groups, output, last)
-    return first + stream.cycles(shape.latency, array, shape.rows)
+    return first + _stream(groups, (array, array / groups, output, last), shape.latency, array, shape.rows)
 
 
 def _steady_outputs(pixels: int, inner: int, channels: int, shape: ArrayShape) -> float:
@@ -208,7 +198,7 @@ def _steady_outputs(pixels: int, inner: int, channels: int, shape: ArrayShape) -
     passes = -(-min(channels, shape.columns) // shape.lanes)
     output = pixels * (ranges * passes + -(-left // shape.lanes))
     groups = (blocks + (rest > 0)) * (ranges + (left > 0))
-    return _Stream(groups, array, first, output, last).cycles(shape.latency, 0, 0)
+    return _stream(groups, (array, first, output, last), shape.latency, 0, 0)
 
 
 def _steady_depthwise(window: Window, channels: int, shape: ArrayShape) -> float:
@@ -232,8 +222,10 @@ def _steady_depthwise(window: Window, channels: int, shape: ArrayShape) -> float
     groups = pixels / block * (channels / columns)
     output = block * -(-columns // shape.lanes)
     rest = (pixels % block or block) * -(-((channels - 1) % shape.columns + 1) // shape.lanes)
-    all_groups = _Stream(groups, groups * advance, advance, (groups - 1) * output + rest, rest)
-    return first + all_groups.cycles(shape.latency, groups * advance, shape.rows)
+    array = groups * advance
+    return first + _stream(
+        groups, (array, advance, (groups - 1) * output + rest, rest), shape.latency, array, shape.rows
+    )
 
 
 _KINDS: dict[str, tuple[Callable[..., float], Callable[..., Occupancy], bool]] = {

@@ -115,20 +115,9 @@ class _Group(NamedTuple):
     output: int
 
 
-class _State(NamedTuple):
-    """The state of the chain of groups, in cycles.
-
-    start:      start of the next group.
-    output_end: end of the output so far.
-    half_free:  when the accumulator half for the group after the next one is free.
-    """
-
-    start: int
-    output_end: int
-    half_free: int
-
-
-Step = Callable[[_State], _State]
+_State = tuple[int, int, int]
+"""The state of the chain of groups, in cycles: the start of the next group, the end of the output so far, and when the
+accumulator half for the group after the next one is free."""
 
 
 def array_shape(array: MacArray) -> ArrayShape:
@@ -158,11 +147,8 @@ def corner(shape: ArrayShape, rows: int, columns: int, accumulators: int) -> Arr
     """Return the part of an array that is left when its rows, columns and accumulators are halved a number of times."""
     if not (rows or columns or accumulators):
         return shape
-    return shape._replace(
-        rows=shape.rows >> rows,
-        columns=shape.columns >> columns,
-        half_accumulators=shape.half_accumulators >> accumulators,
-    )
+    all_rows, all_columns, shadow, half, *ports = shape
+    return ArrayShape(all_rows >> rows, all_columns >> columns, shadow, half >> accumulators, *ports)
 
 
 def _parts(total: int, step: int) -> list[tuple[int, int]]:
@@ -175,41 +161,45 @@ def _beats(values: int, port: int) -> int:
     return max(1, -(-values // port))
 
 
-def _repeated(step: Step, state: _State, times: int) -> _State:
-    """Apply a step a number of times.
-
-    A step consists of maxima and sums, so it commutes with a shift in time. Once it has moved all of the state by the
-    same distance, every further step moves it by this distance, and the rest follows without a loop.
-    """
-    if times == 1:
-        return step(state)
-    while times > 0:
-        after = step(state)
-        times -= 1
-        distance = after.start - state.start
-        if after.output_end - state.output_end == distance and after.half_free - state.half_free == distance:
-            moved = distance * times
-            return _State(after.start + moved, after.output_end + moved, after.half_free + moved)
-        state = after
-    return state
-
-
-def _group_step(group: _Group, latency: int, promised: int) -> Step:
-    """Return the step of one group through array and output stage.
+def _passed(group: _Group, times: int, latency: int, promised: int, state: _State) -> _State:
+    """Return the state after a group has passed array and output stage a number of times.
 
     The output stage empties groups in order, each once its last vector has left the array. It releases an accumulator
     half up to `promised` cycles before it is empty, just in time for the first new sums, but not before it starts.
+
+    A pass consists of maxima and sums, so it commutes with a shift in time. Once it has moved all of the state by the
+    same distance, every further pass moves it by this distance, and the rest follows without a loop.
     """
     advance, entered, output = group
     leaves, free_before_end = entered + latency, min(promised, output - 1)
-
-    def step(state: _State) -> _State:
-        begin, output_end, half_free = state
-        left, ready = begin + leaves, begin + advance
+    start, output_end, half_free = state
+    while times:
+        times -= 1
+        left, ready = start + leaves, start + advance
         end = (left if left > output_end else output_end) + output
-        return _State(ready if ready > half_free else half_free, end, end - free_before_end)
+        following, free = ready if ready > half_free else half_free, end - free_before_end
+        distance = following - start
+        if end - output_end == distance and free - half_free == distance:
+            moved = distance * times
+            return following + moved, end + moved, free + moved
+        start, output_end, half_free = following, end, free
+    return start, output_end, half_free
 
-    return step
+
+def _passed_together(
+    groups: list[tuple[_Group, int]], times: int, latency: int, promised: int, state: _State
+) -> _State:
+    """Return the state after groups with their repetitions have passed in turn a number of times, as `_passed` does."""
+    while times:
+        times -= 1
+        start, output_end, half_free = state
+        for group, number in groups:
+            state = _passed(group, number, latency, promised, state)
+        distance = state[0] - start
+        if state[1] - output_end == distance and state[2] - half_free == distance:
+            moved = distance * times
+            return state[0] + moved, state[1] + moved, state[2] + moved
+    return state
 
 
 Block = tuple[int, int]
@@ -235,13 +225,15 @@ def _weights_group(plan: _Plan, block: Block, channels: int, next_load: int) -> 
     """
     shape = plan.shape
     runs = plan.folds(block, channels)
-    advance = 0
-    for position, (fold, count) in enumerate(runs):
-        load = runs[position + 1][0].load if position + 1 < len(runs) else next_load
-        for following, times in ((fold.load, count - 1), (load, 1)):
-            hidden, shown = max(fold.stream, following), fold.stream + shape.latency + following
-            step = hidden if shape.shadow else shown
-            advance += step * times
+    advance, latency = 0, shape.latency
+    for ((load, stream), count), following in zip(
+        runs, [*[fold.load for fold, _ in runs[1:]], next_load], strict=True
+    ):
+        if shape.shadow:
+            alike, step = max(stream, load), max(stream, following)
+        else:
+            alike, step = stream + latency + load, stream + latency + following
+        advance += alike * (count - 1) + step
     entered = advance - step + runs[-1][0].stream
     return _Group(advance, entered, block[0] * -(-channels // shape.lanes))
 
@@ -284,35 +276,28 @@ def _chain(plan: _Plan, make: Make, first: Callable[[_Fold], int], promised: int
         for block in {block for block, _ in plan.blocks}
     }
     opening = plan.channels[0][0]
-    known: dict[tuple[Block, int], tuple[Step, int, _Group]] = {}
+    known: dict[tuple[Block, int], tuple[list[tuple[_Group, int]], int]] = {}
 
-    def block_step(block: Block, after: int) -> tuple[Step, int, _Group]:
-        """Return all groups of a block as one step, their cycles without waits, and the last group."""
+    def groups_of(block: Block, after: int) -> tuple[list[tuple[_Group, int]], int]:
+        """Return all groups of a block, and their cycles without waits."""
         if (block, after) not in known:
             groups = _block_groups(plan, make, block, ahead[block], after)
-            steps = [(_group_step(group, latency, promised), times) for group, times in groups]
-
-            def step(state: _State) -> _State:
-                for group, times in steps:
-                    state = _repeated(group, state, times)
-                return state
-
-            cycles = sum(group.advance * times for group, times in groups)
-            known[block, after] = step, cycles, groups[-1][0]
+            known[block, after] = groups, sum([group.advance * times for group, times in groups])
         return known[block, after]
 
     array = ahead[plan.blocks[0][0]][opening]
-    state = _State(array, 0, 0)
+    state: _State = array, 0, 0
     for position, (block, count) in enumerate(plan.blocks):
         rest = plan.blocks[position + 1 :]
         if count > 1:
-            step, cycles, _ = block_step(block, ahead[block][opening])
-            state = _repeated(step, state, count - 1)
+            groups, cycles = groups_of(block, ahead[block][opening])
+            state = _passed_together(groups, count - 1, latency, promised, state)
             array += cycles * (count - 1)
-        step, cycles, last = block_step(block, ahead[rest[0][0]][opening] if rest else 0)
-        state = step(state)
+        groups, cycles = groups_of(block, ahead[rest[0][0]][opening] if rest else 0)
+        state = _passed_together(groups, 1, latency, promised, state)
         array += cycles
-    return state.output_end, array - last.advance + last.entered + latency
+    last = groups[-1][0]
+    return state[1], array - last.advance + last.entered + latency
 
 
 def _occupancy(plan: _Plan, timing: tuple[int, int], fetched: int, folds_per_group: int) -> Occupancy:
