@@ -43,6 +43,10 @@ from npusim.kernels.operator.rescale import (
 MOST_PARTS = 64
 """Works into which operands that repeat in no regular pattern may be cut; the search for tiles is done for each."""
 
+_LARGEST_ROW = 1 << 16
+"""Most bytes of a row that is not cut where an operand repeats: a tile has at least a row, and attention masks have
+megabytes for each head."""
+
 
 class _Walk(NamedTuple):
     """An operand's strides in bytes from row to row, from column to column, and from batch entry to entry."""
@@ -77,6 +81,7 @@ def _grids(call: Call, of_bytes: bool = True) -> list[Grid] | None:
         columns = dense_row_bytes(runs[0].size)
         walks = tuple(_Walk(columns, 1) if whole else _Walk(0, 0) for whole in runs[0].whole)
         return [Grid(1, runs[0].size // columns, columns, walks, (0,) * len(walks), 0)]
+    runs = _without_large_rows(call, runs, of_bytes)
     inner = runs[-3:]
     outer = runs[: len(runs) - len(inner)]
     if prod(run.size for run in outer) > MOST_PARTS:
@@ -90,6 +95,16 @@ def _grids(call: Call, of_bytes: bool = True) -> list[Grid] | None:
         Grid(entries, rows, columns, walks, tuple(starts), place * output)
         for place, starts in enumerate(_starts(outer, [_covered(inner, k) for k in range(len(walks))]))
     ]
+
+
+def _without_large_rows(call: Call, runs: list[_Run], of_bytes: bool) -> list[_Run]:
+    """Return two runs as three if rows would be large: an operand then repeats for entries of many rows."""
+    output = call.outputs[0]
+    width = output.shape[-1] * (output.numpy_dtype.itemsize if of_bytes else 1)
+    first, last = runs[0], runs[-1]
+    if len(runs) > 2 or last.size <= _LARGEST_ROW or all(first.whole) or not all(last.whole):
+        return runs
+    return [first, _Run(last.size // width, last.whole), _Run(width, last.whole)]
 
 
 def _runs(call: Call, of_bytes: bool) -> list[_Run]:

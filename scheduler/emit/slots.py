@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from math import prod
 from typing import NamedTuple
 
@@ -19,7 +20,7 @@ from npusim.scheduler.emit.sequence import Buffer, DoesNotFit, Load, Slot, strid
 from npusim.scheduler.fit.allocate import Allocator
 from npusim.scheduler.fit.cuts import output_bytes
 from npusim.scheduler.network.storage import Item, operand_tensor
-from npusim.scheduler.place.chains import Chain
+from npusim.scheduler.place.chains import Chain, batch_of
 from npusim.scheduler.place.layout import MemoryLayout
 from npusim.scheduler.place.residency import Residents
 from npusim.scheduler.place.sharing import item_before, loads_alone
@@ -133,15 +134,24 @@ class SlotBuilder:
         self._plans.append(Plan(tiles, slots, share, first, slots[-1]))
 
     def _plan_chain(self, chain: Chain) -> None:
-        works = [self._sharing.items[index].body for index in chain.items]
-        bands = chain.bands([work for work in works if isinstance(work, Work)])
-        first, stages = len(self.item_of_slot), len(chain.items)
-        last = first + stages * len(bands) - 1
+        works = [body for index in chain.items if isinstance(body := self._sharing.items[index].body, Work)]
+        bands, first, stages = chain.bands(works), len(self.item_of_slot), len(chain.items)
+        beside = batch_of(works)[0] > 1
+        units = [self.residents.searches[index].unit for index in chain.items]
+        # With batch entries each unit is a stripe ahead of the unit behind it, so that none waits for another.
+        behind = [beside * sum(a != b for a, b in pairwise(units[: stage + 1])) for stage in range(stages)]
+        order = sorted(
+            (number + behind[stage], -behind[stage], stage, number)
+            for stage in range(stages)
+            for number in range(len(bands))
+        )
+        slots: list[list[int]] = [[] for _ in chain.items]
+        for slot, (_, _, stage, _) in enumerate(order, first):
+            slots[stage].append(slot)
+            self.item_of_slot.append(chain.items[stage])
+        last = len(self.item_of_slot) - 1
         for stage in range(stages):
-            tiles = [band[stage] for band in bands]
-            slots = list(range(first + stage, last + 1, stages))
-            self._plans.append(Plan(tiles, slots, True, first, last))
-        self.item_of_slot += list(chain.items) * len(bands)
+            self._plans.append(Plan([band[stage] for band in bands], slots[stage], True, first, last, beside))
 
     def _plan_weave(self, weave: Weave) -> None:
         first = len(self.item_of_slot)
@@ -209,8 +219,9 @@ class SlotBuilder:
                 target = place.buffer
                 if target is None:
                     size = output_bytes(work, tile.rows, tile.channels, position)
-                    # The next stage of a chain reads in the next slot.
-                    target = operands.new_buffer(f"{name}: output", size, slot, slot + linked)
+                    # The next stage of a chain reads it.
+                    last = self._plans[index + 1].slots[number] if linked else slot
+                    target = operands.new_buffer(f"{name}: output", size, slot, last)
                     self.loads.append(Load(target, slot, plan.first, item.node))
                     if linked:
                         operands.links[parts[0][0]].append(target)

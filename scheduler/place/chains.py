@@ -3,6 +3,9 @@
 Consecutive works can be fused if each hands its feature map to the next one only. For each stripe of rows of the
 last work, every stage computes just the rows that the next stage needs. Rows that two stripes need are computed
 twice; in return no intermediate goes to DRAM. The constants of all stages stay in the scratchpad meanwhile.
+
+A chain that begins with a batch of products, such as the scores of attention heads, has stripes within each entry of
+the batch. All its stages need the same rows. The units work on different stripes at the same time.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from math import inf
 from typing import NamedTuple
 
 from npusim.isa.base.lazy_dataclass import dataclass
-from npusim.kernels.lowering.work import Tile, Work
+from npusim.kernels.lowering.work import Rows, Tile, Work, same_rows
 from npusim.scheduler.fit.allocate import aligned
 from npusim.scheduler.fit.costs import Transfers
 from npusim.scheduler.fit.cuts import PARTS, Band, Depth, band_bytes, output_bytes
@@ -47,6 +50,13 @@ class Chain:
 
     def bands(self, works: Sequence[Work]) -> list[list[Tile]]:
         """Return the tile of each stage for each stripe: all channels of the rows that later stages need."""
+        entries, rows = batch_of(works)
+        if entries > 1:
+            return [
+                [_tile(work, entry, rows, begin, min(begin + self.row_step, rows)) for work in works]
+                for entry in range(entries)
+                for begin in range(0, rows, self.row_step)
+            ]
         positions = [link.position for link in self.between]
         return [
             [
@@ -57,6 +67,19 @@ class Chain:
             ]
             for begin in range(0, works[-1].rows, self.row_step)
         ]
+
+
+def batch_of(works: Sequence[Work]) -> tuple[int, int]:
+    """Return the most batch entries of a chain's works, and the rows of the last work's output in each of them."""
+    entries = max([work.entries for work in works])
+    return entries, works[-1].rows * works[-1].entries // entries
+
+
+def _tile(work: Work, entry: int, rows: int, begin: int, end: int) -> Tile:
+    """Return the tile of rows `begin` to `end` of a batch entry, for a work with or without entries."""
+    if work.entries > 1:
+        return Tile(begin, end, 0, work.channels, entry)
+    return Tile(entry * rows + begin, entry * rows + end, 0, work.channels)
 
 
 def _band(
@@ -118,11 +141,12 @@ def links_from(residents: Residents, first: int) -> Iterator[Link]:
     """Yield the links of the longest chain that may begin at an item."""
     sharing = residents.sharing
     read: set[int] = set()
+    of_products = _is_batch_of_products(sharing.items[first].body)
     for index in range(first, len(residents.sharing.items) - 1):
         item, following = sharing.items[index], sharing.items[index + 1]
         if not isinstance(item.body, Work) or not isinstance(following.body, Work):
             return
-        if not (item.body.by_rows and following.body.by_rows):
+        if not all(_goes_in_stripes(work, of_products) for work in (item.body, following.body)):
             return
         link = _link(residents, index, item.body, following.body)
         if link is None:
@@ -133,6 +157,18 @@ def links_from(residents: Residents, first: int) -> Iterator[Link]:
         if sharing.outputs[index + 1][0][0] in read:
             return
         yield link
+
+
+def _is_batch_of_products(body: object) -> bool:
+    """Return True for products of two activations, a batch of them. Chains of convolutions need no batch entries."""
+    return isinstance(body, Work) and body.weights is not None and body.entries > 1
+
+
+def _goes_in_stripes(work: Work, of_products: bool) -> bool:
+    """Return True if a work can be a stage of a chain; of_products: one whose stages all need the same rows."""
+    if not of_products:
+        return work.by_rows
+    return not work.fetched and len(work.outputs) == 1
 
 
 def _link(residents: Residents, index: int, work: Work, following: Work) -> Link | None:
@@ -151,10 +187,20 @@ def _link(residents: Residents, index: int, work: Work, following: Work) -> Link
     ]
     if len(positions) != 1 or work.output.offset_bytes:
         return None
-    taken, made = following.inputs[positions[0]][0], work.output
-    if (taken.count, taken.row_bytes, taken.offset_bytes) != (made.count, made.row_bytes, 0):
+    if positions[0] >= len(following.inputs):
+        return None  # it is the second factor of products
+    (taken, needed), made = following.inputs[positions[0]], work.output
+    if max(work.entries, following.entries) > 1 and (needed is not same_rows or taken.by_columns):
+        return None
+    if _rows_of_all(taken, following.entries) != _rows_of_all(made, work.entries):
         return None
     return Link(root, positions[0])
+
+
+def _rows_of_all(rows: Rows, entries: int) -> tuple[int, int, int]:
+    """Return number, bytes and offset of the rows of all batch entries; -1 rows if entries are not side by side."""
+    dense = entries == 1 or rows.entry_bytes == rows.count * rows.row_bytes
+    return rows.count * entries if dense else -1, rows.row_bytes, rows.offset_bytes
 
 
 def _fused(
@@ -166,12 +212,16 @@ def _fused(
     """Return the chain with the best stripe height, or the given one; None if no stripe fits."""
     searches = tuple([residents.searches[index] for index in items])
     budget = min([residents.budget(index) for index in items])
+    works = [search.work for search in searches]
+    entries, rows = batch_of(works)
+    if any(work.entries not in (1, entries) for work in works):
+        return None
     positions, depth = tuple([link.position for link in links]), residents.choices.depth
     # Cached, because consecutive attempts to place a schedule ask for the same chains.
     known = residents.network.memo.of(Bands)
     best: Chain | None = None
     worse = 0
-    for step in [row_step] if row_step else row_steps(searches[-1].work.rows):
+    for step in [row_step] if row_step else row_steps(rows):
         key = (searches, positions, depth, step)
         bands = known.get(key)
         if bands is None:
@@ -205,8 +255,11 @@ class Bands:
         self._works = [search.work for search in searches]
         self._links = (-1, *positions)
         self._hardware = searches[0].hardware
-        rows = self._works[-1].rows
-        self._count = -(-rows // row_step)
+        self._entries, rows = batch_of(self._works)
+        self._count = -(-rows // row_step) * self._entries
+        if self._entries > 1:
+            self._size_in_entries(rows, row_step, depth)
+            return
         # The number of stripes that each computed stripe stands for. The needed rows never move back from stripe to
         # stripe: if both end stripes have rows at each stage, so have all between.
         stands_for = {self._count // 2: self._count - 2, 0: 1, self._count - 1: 1}
@@ -222,21 +275,57 @@ class Bands:
                 for band, _ in self._samples
             )
 
+    def _size_in_entries(self, rows: int, row_step: int, depth: Depth) -> None:
+        """Set the samples and the scratchpad bytes of a chain with batch entries.
+
+        Two stripes of each link are alive at a time, and the second factors of two entries.
+        """
+        whole, rest = divmod(rows, row_step)
+        samples = (row_step, whole * self._entries), (rest, self._entries)
+        self._samples = [([(0, size)] * len(self._works), count) for size, count in samples if size * count]
+        band = self._samples[0][0]
+        links = sum(aligned(output_bytes(work, band[0][1], work.channels)) for work in self._works[:-1])
+        constants = sum(aligned(work.constant_bytes(0, work.channels)) for work in self._works)
+        results = 0 if self._searches[-1].residency.outputs[0] else depth.results
+        self.size_bytes = (
+            constants
+            + 2 * (links + self._factor_bytes)
+            + results * aligned(output_bytes(self._works[-1], band[0][1], self._works[-1].channels))
+            + depth.inputs * self._streamed_bytes(band)
+        )
+
+    @property
+    def _factor_bytes(self) -> int:
+        """The bytes of one batch entry's second factors that come from DRAM."""
+        return sum(
+            aligned(search.work.weights.part_bytes(search.work.channels))
+            for search in self._searches
+            if search.work.weights is not None and not search.residency.inputs[-1]
+        )
+
+    def _computing_cycles(self) -> float:
+        """Return the computing cycles: of all stages or, with batch entries, of the busiest unit and a first stripe."""
+        units: dict[object, float] = {}
+        for band, count in self._samples:
+            for search, (first, end) in zip(self._searches, band, strict=True):
+                cycles = search.tile_cycles(end - first, search.work.channels)
+                units[search.unit] = units.get(search.unit, 0) + count * cycles
+        if self._entries == 1:
+            return sum(units.values())
+        return max(units.values()) + sum(units.values()) / self._count
+
     @cached_property
     def cycles(self) -> float:
         """The longer of the computing cycles of all stripes and of their transfers."""
         works, last = self._works, self._works[-1]
-        compute = sum(
-            count * search.tile_cycles(end - first, search.work.channels)
-            for band, count in self._samples
-            for search, (first, end) in zip(self._searches, band, strict=True)
-        )
+        compute = self._computing_cycles()
         transfers = Transfers(self._hardware)
         traffic = transfers.no_bytes()
         traffic[transfers.constants] += sum(work.constant_bytes(0, work.channels) for work in works)
         traffic[transfers.maps] += sum(count * self._streamed_bytes(band) for band, count in self._samples)
+        traffic[transfers.maps] += self._entries * self._factor_bytes
         if not self._searches[-1].residency.outputs[0]:
-            traffic[transfers.maps] += output_bytes(last, last.rows, last.channels)
+            traffic[transfers.maps] += output_bytes(last, last.rows, last.channels) * last.entries
         overhead = self._count * len(works) * self._hardware.dma.setup_cycles
         return max(compute, transfers.together_cycles(traffic)) + overhead
 
@@ -255,7 +344,7 @@ class Bands:
         return sum(
             aligned(band_bytes(search.work, position, *stage))
             for search, stage, link in zip(self._searches, band, self._links, strict=True)
-            for position, resident in enumerate(search.residency.inputs)
+            for position, resident in enumerate(search.residency.inputs[: len(search.work.inputs)])
             if position != link and not resident
         )
 
