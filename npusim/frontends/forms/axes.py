@@ -34,5 +34,7 @@ def region_means(
     scale: pixels for a unit of the regions' coordinates.
     samples: points along height and width of a bin; 0 for as many as it has pixels.
     """
+    c.require(min(size) > 0, f"height and width of the output are {list(size)}, must be above 0")
+    c.require(scale > 0, f"spatial_scale is {scale}, must be above 0")
     how: dict[str, Any] = {"height_stride": 1 / scale, "width_stride": 1 / scale, "samples": samples}
     return c.node("roi_align", operands, size=size, **how, anywhere=True, centers=centers)

@@ -16,30 +16,30 @@ TRANSPOSED = "transpose_conv reshape transpose"
 _ONE = Window((1,), (1,), (1,), (NO_BORDER,), (NO_BORDER,))
 
 
-def check_filter(c: Conversion, image: int, weights: int, groups: int) -> None:
+def check_filter(c: Conversion, shape: Sequence[int], filter_: Sequence[int], groups: int) -> None:
     """Raise GraphError for a filter [D, C / groups, ...] that does not fit an image [N, C, ...]."""
-    shape, filter_ = c.shape(image), c.shape(weights)
     c.require(
         3 <= len(shape) == len(filter_) <= 5 and 0 not in filter_,
-        f"X {list(shape)} and W {list(filter_)} are not of one rank, 3 to 5",
+        f"image {list(shape)} and filter {list(filter_)} are not of one rank, 3 to 5, with sizes above 0",
     )
     c.require(
         groups > 0 and filter_[1] * groups == shape[1] and filter_[0] % groups == 0,
-        f"filter {list(filter_)} does not fit {shape[1]} channels in {groups} groups",
+        f"filter {list(filter_)} does not fit {shape[1]} channels in {groups} groups, which must divide its axis 0 and "
+        "take as many channels each as axis 1 has",
     )
 
 
-def check_transposed_filter(c: Conversion, image: int, weights: int, groups: int) -> None:
+def check_transposed_filter(c: Conversion, shape: Sequence[int], filter_: Sequence[int], groups: int) -> None:
     """Raise GraphError for a filter [C, D / groups, ...] of a transposed convolution that does not fit its image."""
-    shape, filter_ = c.shape(image), c.shape(weights)
     c.require(
         3 <= len(shape) == len(filter_) <= 4 and 0 not in filter_,
-        f"X {list(shape)} and W {list(filter_)} are not of one rank, 3 or 4: npusim has transposed convolutions along "
-        "one or two axes",
+        f"image {list(shape)} and filter {list(filter_)} are not of one rank, 3 or 4, with sizes above 0: npusim has "
+        "transposed convolutions along one or two axes",
     )
     c.require(
         groups > 0 and filter_[0] == shape[1] and shape[1] % groups == 0,
-        f"filter {list(filter_)} does not fit {shape[1]} channels in {groups} groups",
+        f"filter {list(filter_)} does not fit {shape[1]} channels in {groups} groups: axis 0 must have the channels, "
+        "which the groups divide",
     )
 
 

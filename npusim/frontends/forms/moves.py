@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from npusim.frontends.forms.conversion import Conversion
+from npusim.isa.base.tensor import TensorType
 
 
 def reshaped_to(c: Conversion, x: int, said: Sequence[int], *, zeros: bool = False) -> int:
@@ -30,6 +31,38 @@ def reshaped_to(c: Conversion, x: int, said: Sequence[int], *, zeros: bool = Fal
         min(sizes, default=0) >= 0 and prod(sizes) == prod(own), f"{list(own)} cannot have shape {sizes}"
     )
     return c.node("reshape", [x], shape=tuple(sizes))
+
+
+def flattened(c: Conversion, x: int, first: int, last: int) -> int:
+    """Flatten the axes from `first` to `last` into one; a tensor without axes gets one."""
+    own = c.shape(x) or (1,)
+    c.require(first <= last, f"the first axis to flatten is {first}, behind the last, which is {last}")
+    return c.node("reshape", [x], shape=(*own[:first], prod(own[first : last + 1]), *own[last + 1 :]))
+
+
+def with_ones(c: Conversion, x: int, axes: Sequence[int]) -> int:
+    """Insert axes of one element one after the other, each counted in the shape that those before it left."""
+    shape = list(c.shape(x))
+    for axis in axes:
+        shape.insert(c.axis(axis, len(shape) + 1, "axes"), 1)
+    return c.node("reshape", [x], shape=tuple(shape))
+
+
+def permuted(c: Conversion, x: int, perm: Sequence[int]) -> int:
+    """Transpose a tensor."""
+    rank = len(c.shape(x))
+    c.require(sorted(perm) == list(range(rank)), f"perm is {[*perm]}, must name each of {rank} axes once")
+    return c.node("transpose", [x], perm=tuple(perm))
+
+
+def on_grid(c: Conversion, tensors: Sequence[int], kinds: Sequence[TensorType]) -> list[int]:
+    """Broadcast vectors, one per axis, to their common grid."""
+    sizes = c.small([prod(c.shape(tensor)) for tensor in tensors])
+    grids = []
+    for axis, (tensor, kind) in enumerate(zip(tensors, kinds, strict=True)):
+        along = [size if at == axis else 1 for at, size in enumerate(sizes)]
+        grids.append(c.node("broadcast_to", [c.reshaped(tensor, along)], kind, shape=sizes))
+    return grids
 
 
 def common_rank(c: Conversion, tensors: Sequence[int]) -> int:
@@ -92,6 +125,18 @@ def part(
         "size": tuple(map(len, chosen)),
         "strides": tuple(along.step if len(along) > 1 else 1 for along in chosen),
     }
+
+
+def with_kept_sizes(c: Conversion, x: int, wanted: Sequence[int]) -> list[int]:
+    """Return the sizes of an expanded tensor, in which -1 keeps a size of the tensor."""
+    own = c.shape(x)
+    more = len(wanted) - len(own)
+    sizes = [own[at - more] if size == -1 and at >= more else size for at, size in enumerate(wanted)]
+    fits = more >= 0 and min(sizes, default=0) >= 0
+    c.require(
+        fits, f"shape is {[*wanted]}, must have a size of 0 or more, or -1 to keep one, for each of {[*own]}"
+    )
+    return sizes
 
 
 def expanded(c: Conversion, x: int, wanted: Sequence[int]) -> int:

@@ -86,6 +86,14 @@ def pooled(
     return x
 
 
+def in_bins(op: str, image: Sequence[int], bins: Sequence[int]) -> tuple[str, dict[str, Any]]:
+    """Return the operator and parameters of a pool into bins: a plain one if equal windows cover the image exactly."""
+    if any(pixels % count for pixels, count in zip(image, bins, strict=True)):
+        return f"adaptive_{op}", {"size": tuple(bins)}
+    size = tuple([pixels // count for pixels, count in zip(image, bins, strict=True)])
+    return op, {"filter": size, "strides": size}
+
+
 def _activated(c: Conversion, x: int, kind: TensorType | None, activation: str) -> int:
     return x if activation == "none" else c.node(activation, [x], kind)
 

@@ -90,8 +90,6 @@ def _roi_align(c: Conversion) -> int:
     image_size(c)
     scale, samples = c.real("spatial_scale"), max(c.whole("sampling_ratio"), 0)
     size = c.whole("output_height"), c.whole("output_width")
-    c.require(scale > 0, f"spatial_scale is {scale}, must be above 0")
-    c.require(min(size) > 0, f"output_height and output_width are {list(size)}, must be above 0")
     operands = [c.tensor(name) for name in ("input", "rois", "batch_indices")]
     aligned = c.flag("aligned")
     return region_means(c, operands, size, scale=scale, samples=(samples, samples), centers=aligned)

@@ -10,7 +10,7 @@ from math import prod
 
 import numpy as np
 
-from npusim.frontends.forms.moves import part
+from npusim.frontends.forms import moves
 from npusim.frontends.nnadapter.nnadapter_codes import OperationType, PadMode
 from npusim.frontends.nnadapter.operation_conversion import Conversion, Row, plain
 
@@ -43,12 +43,9 @@ def _reshape(c: Conversion) -> int:
 
 
 def _flatten(c: Conversion) -> int:
-    sizes = c.shape("input")
-    if not sizes:
+    if not c.shape("input"):
         return _under(c, (1,))
-    first, last = c.axis_of("start_axis"), c.axis_of("end_axis")
-    c.require(first <= last, f"start_axis is {first}, must not be after end_axis, which is {last}")
-    return _under(c, (*sizes[:first], prod(sizes[first : last + 1]), *sizes[last + 1 :]))
+    return moves.flattened(c, c.tensor("input"), c.axis_of("start_axis"), c.axis_of("end_axis"))
 
 
 def _squeeze(c: Conversion) -> int:
@@ -60,19 +57,11 @@ def _squeeze(c: Conversion) -> int:
 
 
 def _unsqueeze(c: Conversion) -> int:
-    """Insert axes one after the other, each counted in the shape that those before it left, as Paddle has it."""
-    sizes = list(c.shape("input"))
-    for axis in c.wholes("axes"):
-        sizes.insert(c.axis(axis, len(sizes) + 1, "axes"), 1)
-    return _under(c, sizes)
+    return moves.with_ones(c, c.tensor("input"), c.wholes("axes"))
 
 
 def _transpose(c: Conversion) -> int:
-    perm, rank = c.axes_of("perm"), len(c.shape("input"))
-    c.require(
-        sorted(perm) == list(range(rank)), f"perm is {perm}, must name each of the {rank} dimensions once"
-    )
-    return c.node("transpose", [c.tensor("input")], perm=tuple(perm))
+    return moves.permuted(c, c.tensor("input"), c.axes_of("perm"))
 
 
 # Several tensors
@@ -117,12 +106,7 @@ def _meshgrid(c: Conversion) -> Sequence[int]:
     c.require(len(outputs) == len(tensors), f"has {len(tensors)} inputs and {len(outputs)} outputs")
     kinds = {(kind.dtype, kind.quantized) for kind in map(c.builder.type, tensors)}
     c.require(len(kinds) == 1, "inputs have different precisions, must have one")
-    sizes = tuple(prod(shape) for shape in shapes)
-    results = []
-    for axis, (tensor, wanted) in enumerate(zip(tensors, outputs, strict=True)):
-        along = tuple(size if place == axis else 1 for place, size in enumerate(sizes))
-        results.append(c.node("broadcast_to", [c.reshaped(tensor, along)], wanted, shape=sizes))
-    return results
+    return moves.on_grid(c, tensors, outputs)
 
 
 # Parts, repetitions, borders
@@ -130,47 +114,21 @@ def _meshgrid(c: Conversion) -> Sequence[int]:
 
 def _slice(c: Conversion) -> int:
     """Cut ranges as Python does: negative ends count from the back, ends beyond a dimension are cut off."""
-    sizes, starts, ends = c.shape("input"), c.wholes("starts"), c.wholes("ends")
+    x, starts, ends = c.tensor("input"), c.wholes("starts"), c.wholes("ends")
     steps = c.wholes("steps") or [1] * len(starts)
-    axes = c.axes_of() if c.has("axes") else list(range(len(starts)))
-    c.require(
-        len(starts) == len(ends) == len(steps) == len(axes),
-        f"axes, starts, ends, steps have {len(axes)}, {len(starts)}, {len(ends)}, {len(steps)} numbers, must have as "
-        "many each",
-    )
-    c.require(
-        len(set(axes)) == len(axes) <= len(sizes), f"axes are {axes}, must be different ones of {len(sizes)}"
-    )
-    c.require(0 not in steps, f"steps are {steps}, must not be 0")
-    x = c.tensor("input")
-    return c.node("strided_slice", [x], **part(c, x, axes, starts, ends, steps))
+    axes = c.wholes("axes") if c.has("axes") else list(range(len(starts)))
+    return c.node("strided_slice", [x], **moves.part(c, x, axes, starts, ends, steps))
 
 
 def _expand(c: Conversion) -> int:
-    sizes, shape = c.shape("input"), c.wholes("shape")
-    rank, more = len(shape), len(shape) - len(sizes)
-    c.require(more >= 0, f"shape is {shape}, must have {len(sizes)} sizes or more, as the input")
-    for place, size in enumerate(shape):
-        c.require(
-            size > 0 or (size == -1 and place >= more),
-            f"shape is {shape}, sizes are 1 or more, or -1 where the input has one to keep",
-        )
-        if size == -1:
-            shape[place] = sizes[place - more]
-    c.require(
-        all(own in (1, size) for own, size in zip(sizes, shape[rank - len(sizes) :], strict=True)),
-        f"shape is {shape}, the input has {list(sizes)}, of which only sizes of 1 become others",
-    )
-    return c.node("broadcast_to", [c.tensor("input")], shape=tuple(shape))
+    x = c.tensor("input")
+    sizes = moves.with_kept_sizes(c, x, c.wholes("shape"))
+    c.require(min(sizes, default=1) > 0, f"shape is {sizes}, sizes are 1 or more")
+    return c.node("broadcast_to", [x], shape=tuple(sizes))
 
 
 def _tile(c: Conversion) -> int:
-    sizes, repeats = c.shape("input"), c.wholes("repeats")
-    c.require(
-        len(repeats) == len(sizes) and min(repeats, default=0) >= 0,
-        f"repeats is {repeats}, must have a number of 0 or more for each dimension of {list(sizes)}",
-    )
-    return c.node("tile", [c.tensor("input")], multiples=tuple(repeats))
+    return moves.tiled(c, c.tensor("input"), c.wholes("repeats"))
 
 
 def _roll(c: Conversion) -> int:

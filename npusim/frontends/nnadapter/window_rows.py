@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from npusim.frontends.forms import convolutions as forms
-from npusim.frontends.forms.pools import pooled
+from npusim.frontends.forms.pools import in_bins, pooled
 from npusim.frontends.forms.windows import NO_BORDER, Window, fitted, rounded_up, same, unwound
 from npusim.frontends.nnadapter.nnadapter_codes import AutoPad, OperationType
 from npusim.frontends.nnadapter.operation_conversion import Conversion, Row
@@ -63,23 +63,15 @@ def window_of(c: Conversion, size: Pair) -> Window:
 
 def _kernel(c: Conversion) -> Pair:
     """Return height and width of the filter."""
-    shape = c.shape("filter")
-    c.require(
-        len(shape) == 4 and 0 not in shape, f"filter has shape {list(shape)}, must have 4 sizes above 0"
-    )
-    return shape[2], shape[3]
+    _, _, height, width = c.shape("filter")
+    return height, width
 
 
 def _filter_window(c: Conversion) -> tuple[Window, int]:
     """Return the window of a convolution that fits into the image, and the number of groups."""
-    image_size(c)
-    window, group = window_of(c, _kernel(c)), c.whole("group")
-    depth, filter_ = c.shape("input")[1], c.shape("filter")
-    c.require(
-        group >= 1 and depth == group * filter_[1] and filter_[0] % group == 0,
-        f"group is {group}, must divide the {depth} channels of the input and fit the filter {list(filter_)}",
-    )
-    return fitted(c, image_size(c), window), group
+    image, groups = image_size(c), c.whole("group")
+    forms.check_filter(c, c.shape("input"), c.shape("filter"), groups)
+    return fitted(c, image, window_of(c, _kernel(c))), groups
 
 
 def _conv_2d(c: Conversion) -> int:
@@ -102,12 +94,9 @@ def _deformable(c: Conversion) -> int:
 
 def _transposed(c: Conversion) -> int:
     image_size(c)
-    window, group = window_of(c, _kernel(c)), c.whole("group")
-    depth, filters = c.shape("input")[1], c.shape("filter")
-    c.require(
-        group >= 1 and depth == filters[0] and depth % group == 0,
-        f"group is {group}, must divide the {depth} input channels, with which the filter {list(filters)} begins",
-    )
+    group = c.whole("group")
+    forms.check_transposed_filter(c, c.shape("input"), c.shape("filter"), group)
+    window = window_of(c, _kernel(c))
     size = _transposed_size(c, window)
     operands = c.tensor("input"), c.tensor("filter"), c.bias()
     return forms.transposed(c, *operands, window, size, group, activation=c.activation)
@@ -157,12 +146,7 @@ def _adaptive_max_pool(c: Conversion) -> Sequence[int]:
 
 
 def _bins(c: Conversion, pool: str) -> tuple[str, dict[str, Any]]:
-    """Return operator and parameters of a pool into bins: a plain pool if equal windows cover the image exactly."""
-    image, size = image_size(c), pair(c, "output_shape")
-    if all(pixels % bins == 0 for pixels, bins in zip(image, size, strict=True)):
-        window = (image[0] // size[0], image[1] // size[1])
-        return pool, {"filter": window, "strides": window}
-    return f"adaptive_{pool}", {"size": size}
+    return in_bins(pool, image_size(c), pair(c, "output_shape"))
 
 
 def _largest(c: Conversion, op: str, how: dict[str, Any]) -> Sequence[int]:

@@ -402,7 +402,7 @@ WRONG: dict[str, tuple[Any, str]] = {
         lambda model, x: model.conv_2d(
             x, model.add_constant(np.zeros((4, 2, 1, 1), np.float32)), None, group=3
         ),
-        "group is 3, must divide the 4 channels of the input and fit the filter [4, 2, 1, 1]",
+        "filter [4, 2, 1, 1] does not fit 4 channels in 3 groups, which must divide its axis 0",
     ),
     "filter": (
         lambda model, x: model.conv_2d(x, model.add_constant(np.zeros((4, 4, 9, 1), np.float32)), None),
@@ -412,7 +412,7 @@ WRONG: dict[str, tuple[Any, str]] = {
         lambda model, x: model.conv_2d_transpose(
             x, model.add_constant(np.zeros((3, 2, 1, 1), np.float32)), None
         ),
-        "group is 1, must divide the 4 input channels, with which the filter [3, 2, 1, 1] begins",
+        "filter [3, 2, 1, 1] does not fit 4 channels in 1 groups: axis 0 must have the channels",
     ),
     "scales": (
         lambda model, x: model.resize_linear(x, None, [1.0, -2.0]),

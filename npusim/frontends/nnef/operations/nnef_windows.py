@@ -143,31 +143,12 @@ def _matmul(c: CallConversion) -> Sequence[int]:
     return [c.node("batch_matmul", pair, adj_x=turned[0], adj_y=turned[1])]
 
 
-def _operands(c: CallConversion) -> tuple[int, int]:
-    image, weights = c.tensor("input"), c.tensor("filter")
-    shapes = c.shape(image), c.shape(weights)
-    c.require(
-        len(shapes[0]) == len(shapes[1]) and 3 <= len(shapes[0]) <= 5 and 0 not in shapes[1],
-        f"input {list(shapes[0])} and filter {list(shapes[1])} are not of one rank, 3 to 5",
-    )
-    return image, weights
-
-
-def _groups(c: CallConversion, channels: int) -> int:
-    """Return the number of groups of channels; 0 stands for one group per channel."""
-    groups = int(c.value("groups")) or channels
-    c.require(groups > 0 and channels % groups == 0, f"groups {groups} do not divide {channels} channels")
-    return groups
-
-
 def _convolution(c: CallConversion) -> Sequence[int]:
-    image, weights = _operands(c)
+    """Add a convolution; groups 0 stands for one group per channel."""
+    image, weights = c.tensor("input"), c.tensor("filter")
     shape, filter_ = c.shape(image), c.shape(weights)
-    groups = _groups(c, shape[1])
-    c.require(
-        filter_[1] * groups == shape[1] and filter_[0] % groups == 0,
-        f"filter {list(filter_)} does not fit {shape[1]} channels in {groups} groups",
-    )
+    groups = int(c.value("groups")) or (shape[1] if len(shape) > 1 else 1)
+    forms.check_filter(c, shape, filter_, groups)
     window = window_of(c, shape[2:], filter_[2:])
     border = c.value("border")
     if border not in ("constant", "ignore"):
@@ -198,16 +179,12 @@ def unwound(
 
 
 def _transposed(c: CallConversion) -> Sequence[int]:
-    image, weights = _operands(c)
+    image, weights = c.tensor("input"), c.tensor("filter")
     shape, filter_ = c.shape(image), c.shape(weights)
-    c.require(len(shape) < 5, "npusim has transposed convolutions along one or two axes")
     c.require(c.value("border") in ("constant", "ignore"), f"border is {c.value('border')!r}, not 'constant'")
     said = c.wholes("output_shape")
-    groups = int(c.value("groups")) or (said[1] if len(said) > 1 else shape[1])
-    c.require(
-        groups > 0 and filter_[0] == shape[1] and shape[1] % groups == 0,
-        f"filter {list(filter_)} does not fit {shape[1]} channels in {groups} groups",
-    )
+    groups = int(c.value("groups")) or (said[1] if len(said) > 1 else shape[1] if len(shape) > 1 else 1)
+    forms.check_transposed_filter(c, shape, filter_, groups)
     channels = filter_[1] * groups
     c.require(
         not said or (len(said) == len(shape) and list(said[:2]) == [shape[0], channels]),

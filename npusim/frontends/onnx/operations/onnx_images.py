@@ -26,9 +26,7 @@ def _roi_align(c: NodeConversion) -> Sequence[int]:
     c.require(how in (older, "half_pixel"), f"coordinate_transformation_mode is {how!r}")
     size = int(c.attribute("output_height", 1)), int(c.attribute("output_width", 1))
     samples, scale = int(c.attribute("sampling_ratio", 0)), float(c.attribute("spatial_scale", 1.0))
-    c.require(min(size) > 0, f"output_height and output_width are {list(size)}, must be above 0")
     c.require(samples >= 0, f"sampling_ratio is {samples}, must be 0 or more")
-    c.require(scale > 0, f"spatial_scale is {scale}, must be above 0")
     operands, centers = [x, boxes, c.cast(c.real("batch_indices"), "int32")], how == "half_pixel"
     return [region_means(c, operands, size, scale=scale, samples=(samples, samples), centers=centers)]
 

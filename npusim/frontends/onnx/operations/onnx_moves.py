@@ -30,10 +30,9 @@ def _flatten(c: NodeConversion) -> Sequence[int]:
 
 
 def _transpose(c: NodeConversion) -> Sequence[int]:
-    data, rank = c.tensor("data"), len(c.shape("data"))
+    rank = len(c.shape("data"))
     perm = [int(axis) for axis in c.attribute("perm") or range(rank - 1, -1, -1)]
-    c.require(sorted(perm) == list(range(rank)), f"perm {perm} does not name each of {rank} axes once")
-    return [c.node("transpose", [data], perm=tuple(perm))]
+    return [moves.permuted(c, c.tensor("data"), perm)]
 
 
 def _identity(c: NodeConversion) -> Sequence[int]:

@@ -71,7 +71,7 @@ def _conv(c: NodeConversion) -> Sequence[int]:
 def convolved(c: NodeConversion, image: int, weights: int, bias: int | None, **more: Any) -> int:
     """Add a convolution with the attributes of Conv."""
     groups = int(c.attribute("group", 1))
-    forms.check_filter(c, image, weights, groups)
+    forms.check_filter(c, c.shape(image), c.shape(weights), groups)
     _check_kernel(c, weights)
     window = window_of(c, c.shape(image)[2:], c.shape(weights)[2:])
     return forms.convolution(c, image, weights, bias, window, groups, **more)
@@ -87,7 +87,7 @@ def _check_kernel(c: NodeConversion, weights: int) -> None:
 def _transposed(c: NodeConversion) -> Sequence[int]:
     image, weights, bias = c.tensor("X"), c.tensor("W"), c.optional("B")
     groups = int(c.attribute("group", 1))
-    forms.check_transposed_filter(c, image, weights, groups)
+    forms.check_transposed_filter(c, c.shape(image), c.shape(weights), groups)
     _check_kernel(c, weights)
     extents, window = _unwound(c, c.shape(image)[2:], c.shape(weights)[2:])
     positive(c, extents)
@@ -118,10 +118,7 @@ def _deformable(c: NodeConversion) -> Sequence[int]:
     shape, filter_ = c.shape(x), c.shape(weights)
     c.require(len(shape) == len(filter_) == 4, "npusim moves taps in images [N, C, H, W]")
     groups, parts = int(c.attribute("group", 1)), int(c.attribute("offset_group", 1))
-    c.require(
-        groups > 0 and filter_[1] * groups == shape[1] and filter_[0] % groups == 0,
-        f"filter {list(filter_)} does not fit {shape[1]} channels in {groups} groups",
-    )
+    forms.check_filter(c, shape, filter_, groups)
     window = window_of(c, shape[2:], filter_[2:])
     taps, sizes = parts * prod(filter_[2:]), window.positions(shape[2:])
     c.require(parts > 0 and shape[1] % parts == 0, f"{shape[1]} channels are no {parts} offset groups")

@@ -13,7 +13,7 @@ from npusim.frontends.forms import detectors, interpolation
 from npusim.frontends.forms.interpolation import MOST_SIDE, NEAREST, Axis, Places, nearest, weighted
 from npusim.frontends.forms.node_conversion import NodeConversion
 from npusim.frontends.forms.node_rows import Row
-from npusim.frontends.forms.pools import MOVES, pooled
+from npusim.frontends.forms.pools import MOVES, in_bins, pooled
 from npusim.frontends.forms.windows import NO_BORDER, Window, fitted, rounded_up, same, unwound
 from npusim.frontends.onnx.operations.onnx_windows import per_axis
 from npusim.frontends.paddle.operations.paddle_arguments import channels_first, numbers, op, renamed
@@ -45,7 +45,7 @@ def _conv(c: NodeConversion) -> Sequence[int]:
     fused = c.flag("fuse_relu") or c.attribute("fuse_activation", "") or c.has("ResidualData")
     c.require(not fused, "was fused for one processor; give the original model")
     image, weights, groups = c.tensor("Input"), c.tensor("Filter"), int(c.attribute("groups", 1))
-    forms.check_filter(c, image, weights, groups)
+    forms.check_filter(c, c.shape(image), c.shape(weights), groups)
     extents = c.shape(image)[2:]
     window = fitted(c, extents, _window(c, extents, c.shape(weights)[2:], dilated=True))
     return [forms.convolution(c, image, weights, c.optional("Bias"), window, groups)]
@@ -55,7 +55,7 @@ def _transposed(c: NodeConversion) -> Sequence[int]:
     """Add a transposed convolution; `output_size` and `output_padding` add elements behind."""
     channels_first(c)
     image, weights, groups = c.tensor("Input"), c.tensor("Filter"), int(c.attribute("groups", 1))
-    forms.check_transposed_filter(c, image, weights, groups)
+    forms.check_transposed_filter(c, c.shape(image), c.shape(weights), groups)
     extents, size = c.shape(image)[2:], c.shape(weights)[2:]
     window, rank = _window(c, extents, size, dilated=True), len(extents)
     more = numbers(c, "output_padding") or [0] * rank
@@ -84,19 +84,11 @@ def _pool(c: NodeConversion) -> Sequence[int | None]:
         return [c.node("reduce_max" if kind == "max" else "mean", [x], axes=(2, 3), keep_dims=True)]
     size = list(image) if whole else size
     c.require(len(size) == 2 and min(size) > 0, f"ksize {size} is not two numbers, 1 or more")
-    bins = tuple(size)
-    if whole or (c.flag("adaptive") and not any(at % count for at, count in zip(image, bins, strict=True))):
-        bins = image if whole else tuple([at // count for at, count in zip(image, bins, strict=True)])
-        window = Window(bins, bins, (1, 1), (NO_BORDER,) * 2, (NO_BORDER,) * 2)
-    elif c.flag("adaptive"):
-        kinds, name = [c.like(x), unshaped("int32")], f"adaptive_{name}"
-        return (
-            c.nodes(f"{name}_with_positions", [x], kinds, size=bins)
-            if places
-            else [c.node(name, [x], size=bins)]
-        )
-    else:
-        window = _window(c, image, size)
+    kinds = [c.like(x), unshaped("int32")]
+    if whole or c.flag("adaptive"):
+        name, how = in_bins(name, image, (1, 1) if whole else size)
+        return c.nodes(f"{name}_with_positions", [x], kinds, **how) if places else [c.node(name, [x], **how)]
+    window = _window(c, image, size)
     if c.flag("ceil_mode"):
         window = rounded_up(image, window, within=False)
         begins = [
@@ -106,7 +98,6 @@ def _pool(c: NodeConversion) -> Sequence[int | None]:
         c.require(inside, f"ceil_mode gives windows outside of an image of {list(image)}")
     window = fitted(c, image, window)
     if places:
-        kinds = [c.like(x), unshaped("int32")]
         return c.nodes("max_pool_2d_with_positions", [x], kinds, **window.pool)
     return [pooled(c, name, x, window, counted=kind == "avg" and not c.flag("exclusive", True))]
 
@@ -208,12 +199,13 @@ def _decoded(c: NodeConversion) -> Sequence[int]:
     c.require(
         fits, f"TargetBox {list(shape)} does not fit PriorBox {list(c.shape(priors))} along axis {axis}"
     )
-    along = (1, shape[1], 1) if axis == 0 else (shape[0], 1, 1)
+    along = (1, shape[1], 2) if axis == 0 else (shape[0], 1, 2)
     one = 0.0 if c.flag("box_normalized", True) else 1.0
 
-    def columns(tensor: int) -> list[int]:
+    def halves(tensor: int) -> Sequence[int]:
+        """Return the first two and the last two columns."""
         last = len(c.shape(tensor)) - 1
-        return list(c.nodes("split", [tensor], [c.like(tensor)] * 4, axis=last, sizes=(1,) * 4))
+        return c.nodes("split", [tensor], [c.like(tensor)] * 2, axis=last, sizes=(2, 2))
 
     def plus(a: int, number: float) -> int:
         return c.step("add", [a, c.scalar(number, a)]) if number else a
@@ -221,19 +213,16 @@ def _decoded(c: NodeConversion) -> Sequence[int]:
     def half(a: int) -> int:
         return c.step("mul", [a, c.scalar(0.5, a)])
 
-    sides = [c.reshaped(each, along) for each in columns(priors)]
-    by = [c.scalar(number, target) for number in factors]
+    begin, end = (c.reshaped(each, along) for each in halves(priors))
+    by = [c.constant(np.array(each, np.float32)) for each in (factors[:2], factors[2:])]
     if c.has("PriorBoxVar"):
-        by = [c.reshaped(each, along) for each in columns(c.real("PriorBoxVar"))]
-    offsets = [c.step("mul", [a, b]) for a, b in zip(columns(target), by, strict=True)]
-    firsts, lasts = [], []
-    for begin, end, move, grow in zip(sides[:2], sides[2:], offsets[:2], offsets[2:], strict=True):
-        size = plus(c.step("sub", [end, begin]), one)
-        middle = c.step("add", [c.step("mul", [move, size]), c.step("add", [begin, half(size)])])
-        reach = half(c.step("mul", [c.step("exp", [grow]), size]))
-        firsts.append(c.step("sub", [middle, reach]))
-        lasts.append(plus(c.step("add", [middle, reach]), -one))
-    return [c.node("concatenation", [*firsts, *lasts], axis=2)]
+        by = [c.reshaped(each, along) for each in halves(c.real("PriorBoxVar"))]
+    move, grow = (c.step("mul", [a, b]) for a, b in zip(halves(target), by, strict=True))
+    size = plus(c.step("sub", [end, begin]), one)
+    middle = c.step("add", [c.step("mul", [move, size]), c.step("add", [begin, half(size)])])
+    reach = half(c.step("mul", [c.step("exp", [grow]), size]))
+    ends = c.step("sub", [middle, reach]), plus(c.step("add", [middle, reach]), -one)
+    return [c.node("concatenation", ends, axis=2)]
 
 
 def _suppressed(c: NodeConversion) -> Sequence[int]:

@@ -34,11 +34,9 @@ def _reshape(c: NodeConversion) -> Sequence[int]:
 
 
 def _flatten(c: NodeConversion) -> Sequence[int]:
-    """Flatten a range of axes into one."""
-    own = c.shape("X") or (1,)
-    first, last = (c.axis(int(c.attribute(name, 1)), len(own), name) for name in ("start_axis", "stop_axis"))
-    c.require(first <= last, f"start_axis {first} is behind stop_axis {last}")
-    return _under(c, c.tensor("X"), (*own[:first], prod(own[first : last + 1]), *own[last + 1 :]))
+    rank = max(len(c.shape("X")), 1)
+    first, last = (c.axis(int(c.attribute(name, 1)), rank, name) for name in ("start_axis", "stop_axis"))
+    return [moves.flattened(c, c.tensor("X"), first, last)]
 
 
 def _squeeze(c: NodeConversion) -> Sequence[int]:
@@ -49,11 +47,7 @@ def _squeeze(c: NodeConversion) -> Sequence[int]:
 
 
 def _unsqueeze(c: NodeConversion) -> Sequence[int]:
-    """Insert axes of one element, one after the other."""
-    shape = list(c.shape("X"))
-    for axis in numbers(c, "axes", "AxesTensor", "AxesTensorList"):
-        shape.insert(c.axis(axis, len(shape) + 1, "axes"), 1)
-    return _under(c, c.tensor("X"), shape)
+    return [moves.with_ones(c, c.tensor("X"), numbers(c, "axes", "AxesTensor", "AxesTensorList"))]
 
 
 def _concat(c: NodeConversion) -> Sequence[int]:
@@ -100,12 +94,8 @@ def _unstack(c: NodeConversion) -> Sequence[int]:
 
 
 def _expand(c: NodeConversion) -> Sequence[int]:
-    """Broadcast to a shape in which -1 keeps an axis."""
-    own, said = c.shape("X"), numbers(c, "shape", "Shape", "expand_shapes_tensor")
-    before = len(said) - len(own)
-    sizes = [own[at - before] if size == -1 and at >= before else size for at, size in enumerate(said)]
-    c.require(before >= 0 and min(sizes, default=0) >= 0, f"{list(own)} does not expand to {said}")
-    return [moves.expanded(c, c.tensor("X"), sizes)]
+    x, said = c.tensor("X"), numbers(c, "shape", "Shape", "expand_shapes_tensor")
+    return [moves.expanded(c, x, moves.with_kept_sizes(c, x, said))]
 
 
 def _expand_as(c: NodeConversion) -> Sequence[int]:
@@ -232,12 +222,8 @@ def _values(c: NodeConversion) -> Sequence[int]:
 
 
 def _grid(c: NodeConversion) -> Sequence[int]:
-    """Broadcast vectors, one per axis, to a common grid."""
     tensors = c.tensors("X")
-    sizes = c.small([prod(c.shape(tensor)) for tensor in tensors])
-    shapes = [[size if at == axis else 1 for at, size in enumerate(sizes)] for axis in range(len(sizes))]
-    alone = [c.reshaped(tensor, shape) for tensor, shape in zip(tensors, shapes, strict=True)]
-    return [c.step("broadcast_to", [tensor], shape=sizes) for tensor in alone]
+    return moves.on_grid(c, tensors, [unshaped(c.builder.type(tensor).dtype) for tensor in tensors])
 
 
 def _one_hot(c: NodeConversion) -> Sequence[int]:
