@@ -81,7 +81,7 @@ def scheme_cells() -> dict[str, tuple[str, ...]]:
     "host" stands for no unit, "-" for a scheme that lacks the operator.
     """
     from npusim.cli.operators_table import coverage
-    from npusim.frontends.tflite.export.kernel_types import TYPES
+    from npusim.frontends.tflite.export.subgraph_tables import TYPES
     from npusim.frontends.tflite.operators import OPERATORS
     from npusim.kernels.table import operator
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from npusim.frontends.tflite.flatbuffer import Fields, FileOperator, FileSubgraph, FileTensor, serialize
-from npusim.frontends.tflite.versions import version as version_of
+from npusim.frontends.tflite.flatbuffer import version as version_of
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.kernels.graph.builder import GraphBuilder, unshaped

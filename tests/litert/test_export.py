@@ -11,7 +11,7 @@ import pytest
 import npusim
 from npusim.frontends.tflite import reader
 from npusim.frontends.tflite.export import written
-from npusim.frontends.tflite.export.kernel_types import TYPES
+from npusim.frontends.tflite.export.subgraph_tables import TYPES
 from npusim.session.inputs import draw
 from npusim.verification.litert import LiteRTError
 from tests.examples import some

@@ -1,12 +1,19 @@
-"""Matrix products, limits and conversions between element types."""
+"""Matrix products, conversions between element types, and limits: Relu and Clip, also on quantized values."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from npusim.frontends.forms.conversion import Conversion
+from npusim.isa.base.elements import element
+from npusim.isa.base.tensor import TensorType
+from npusim.kernels.graph.builder import GraphBuilder
+from npusim.kernels.operator.element_types import quantize_results
+from npusim.kernels.operator.rescale import REAL_RANGES
 
 
 def limited(c: Conversion, x: int, least: float, most: float) -> int:
@@ -80,3 +87,35 @@ def _whole(c: Conversion, a: int, b: int, shapes: tuple[Sequence[int], Sequence[
     c.require(dtype in ("int32", "uint32"), f"npusim has no products of matrices of {dtype}")
     made = c.step("batch_matmul", [c.cast(a, "int32"), c.cast(b, "int32")])
     return _without_ones(c, c.cast(made, dtype), shapes)
+
+
+class Limits(NamedTuple):
+    """The range of floats that a Relu or Clip lets through, and whether it is the only reader of its operand."""
+
+    least: float
+    most: float
+    alone: bool = False
+
+
+def lets_all_through(kind: TensorType, limits: Limits) -> bool:
+    """Return whether every quantized value of a type stands for a float within the limits."""
+    scaling = kind.quantization
+    if scaling is None or scaling.axis is not None:
+        return False
+    lowest, highest = element(kind.dtype).limits
+    low, high = (
+        int(quantize_results(np.array(bound, np.float32), kind)) for bound in (limits.least, limits.most)
+    )
+    return low <= lowest and high >= highest
+
+
+def fused(builder: GraphBuilder, node: int, limits: Limits) -> bool:
+    """Make limits the fused activation of a node that is already in the graph; return False if that is impossible."""
+    if not limits.alone:
+        return False
+    name = next((name for name, reals in REAL_RANGES.items() if reals == (limits.least, limits.most)), None)
+    parameters: Any = builder.nodes[node].parameters
+    if name is None or getattr(parameters, "activation", "") != "none" or parameters.rescale != "float32":
+        return False
+    builder.nodes[node] = replace(builder.nodes[node], parameters=parameters.changed(activation=name))
+    return True

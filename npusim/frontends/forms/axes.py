@@ -1,11 +1,13 @@
-"""Local response normalization and ROI align, which several front ends build alike."""
+"""Images whose channels come before their height and width: axes as images, filters of groups, and means of regions."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 from npusim.frontends.forms.conversion import Conversion
+from npusim.isa.base.tensor import Quantization
 
 
 def without(shape: Sequence[int], axis: int) -> tuple[int, ...]:
@@ -38,3 +40,45 @@ def region_means(
     c.require(scale > 0, f"spatial_scale is {scale}, must be above 0")
     how: dict[str, Any] = {"height_stride": 1 / scale, "width_stride": 1 / scale, "samples": samples}
     return c.node("roi_align", operands, size=size, **how, anywhere=True, centers=centers)
+
+
+def on_images(c: Conversion, tensor: int, axes: Sequence[int], function: Callable[[int], int]) -> int:
+    """Apply a function of images [N, C, H, W] to one or two axes of a tensor, as the image's height and width."""
+    shape = c.shape(tensor)
+    if len(shape) == 4 and list(axes) == [2, 3]:
+        return function(tensor)
+    others = [axis for axis in range(len(shape)) if axis not in axes]
+    order = [*others, *axes]
+    sizes = [shape[axis] for axis in others]
+    outer = sizes if len(sizes) == 2 else [1, prod(sizes)]
+    inner = [*(1,) * (2 - len(axes)), *(shape[axis] for axis in axes)]
+    image = c.reshaped(c.transposed(tensor, order), (*outer, *inner))
+    made = function(image)
+    result = (*sizes, *c.shape(made)[4 - len(axes) :])
+    return c.transposed(c.reshaped(made, result), [order.index(axis) for axis in range(len(shape))])
+
+
+def by_pairs(axes: Sequence[int]) -> list[list[int]]:
+    """Return the axes in pairs, from the last ones to the first."""
+    return [list(axes[max(end - 2, 0) : end]) for end in range(len(axes), 0, -2)]
+
+
+def filters_by_group(c: Conversion, weights: int, groups: int) -> int:
+    """Return a transposed convolution's filter [D, C / groups, H, W] as [D / groups, C, H, W], group beside group."""
+    if groups == 1:
+        return weights
+    depth, channels, *kernel = c.shape(weights)
+    held = c.builder.tensors[weights]
+    scaling = held.type.quantization
+    c.require(
+        held.array is not None or scaling is None or scaling.axis is None,
+        "a filter in groups with a scale per channel must be a constant",
+    )
+    apart, order = (groups, depth // groups, channels, *kernel), (1, 0, 2, 3, 4)
+    shape = (depth // groups, groups * channels, *kernel)
+    if held.array is not None:
+        if scaling is not None and scaling.axis is not None:
+            c.require(scaling.axis == 1, "scales of a filter are along its output channels, axis 1")
+            scaling = Quantization(scaling.scales * groups, scaling.zero_points * groups, 1)
+        return c.constant(held.array.reshape(apart).transpose(order).reshape(shape), scaling)
+    return c.reshaped(c.transposed(c.reshaped(weights, apart), order), shape)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from npusim.frontends.forms.axes import filters_by_group
 from npusim.frontends.forms.conversion import Conversion
-from npusim.frontends.forms.image_axes import filters_by_group
 from npusim.frontends.forms.windows import NO_BORDER, Window
 
 OPERATORS = "conv_2d depthwise_conv_2d reshape transpose pad pack strided_slice"

@@ -9,7 +9,7 @@ from itertools import chain
 
 import numpy as np
 
-from npusim.frontends.forms import clipping, qdq_groups
+from npusim.frontends.forms import arithmetic, qdq_groups
 from npusim.frontends.forms.network_values import NetworkValues
 from npusim.frontends.forms.networks import Network, Node, Value, values_read
 from npusim.frontends.forms.node_conversion import NodeConversion
@@ -209,10 +209,10 @@ class _Reading(NetworkValues):
         codes = None if bounds is None else self.codes(node.inputs[0])
         if bounds is None or codes is None:
             return None
-        if clipping.lets_all_through(self.builder.type(codes), bounds):
+        if arithmetic.lets_all_through(self.builder.type(codes), bounds):
             return [codes]
         maker = self.makers.get(codes)
-        if maker is None or not clipping.fused(self.builder, maker, bounds):
+        if maker is None or not arithmetic.fused(self.builder, maker, bounds):
             return None
         self._named_already.discard(codes)  # From now on the name belongs to the limited result.
         return [codes]

@@ -14,13 +14,44 @@ from npusim.frontends.forms.accumulators import SUMS, has_own_bias, real_sum
 from npusim.frontends.forms.conversion import Conversion, Step
 from npusim.frontends.forms.network_values import NetworkValues
 from npusim.frontends.forms.networks import Network, Node
-from npusim.frontends.forms.node_inputs import KINDS, inputs_by_name, is_kind, shown
+from npusim.frontends.forms.signatures import arguments, dealt
 from npusim.frontends.forms.widening import BYTES, ORDERED, chooses, wider
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.kernels.graph.builder import unshaped
 from npusim.kernels.graph.layouts import SPATIAL
 from npusim.kernels.table import family
+
+KINDS: Mapping[type, str] = {
+    int: "a whole number",
+    float: "a number",
+    str: "a text",
+    tuple: "a list of numbers",
+}
+"""Names of the kinds of attributes, for messages."""
+
+
+def is_kind(value: Any, kind: type) -> bool:
+    """Return whether an attribute is of a kind of `KINDS`."""
+    if kind is tuple:
+        return isinstance(value, (list, tuple)) and all(isinstance(item, (int, float)) for item in value)
+    return isinstance(value, (int, float) if kind is float else kind)
+
+
+def shown(value: Any) -> str:
+    """Return an attribute as messages show it, at most 60 characters."""
+    text = repr(value)
+    return text if len(text) < 60 else f"{text[:57]}..."
+
+
+def inputs_by_name(node: Node, text: str) -> dict[str, Sequence[str]]:
+    """Return the values of a node by the names of its row. Raises GraphError if there are too many or too few."""
+    slots = arguments(text)
+    if node.slots:
+        return {slot.name: node.slots.get(slot.name, ()) for slot in slots}
+    least = sum(not slot.optional and slot.repeats != "*" for slot in slots)
+    return {slot.name: names for slot, names in dealt(slots, node.inputs, least, node.fault, text)}
+
 
 _KEEP_CODES = frozenset({"max_pool_2d", "reduce_max", "reduce_min", "resize_nearest_neighbor"})
 """Operators outside of `movement` whose results have the quantization of their operands, if the scales agree."""

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from npusim.frontends.forms.axes import by_pairs, on_images
 from npusim.frontends.forms.conversion import Conversion
-from npusim.frontends.forms.image_axes import by_pairs, on_images
 from npusim.frontends.forms.windows import NO_BORDER, Window
 from npusim.isa.base.tensor import Array, TensorType
 

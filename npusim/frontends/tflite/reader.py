@@ -15,13 +15,19 @@ from mmap import mmap
 from pathlib import Path
 from typing import Any
 
-from npusim.frontends.tflite.biases import WEIGHTED, bias_note
 from npusim.frontends.tflite.file_tensors import check_size, tensor_name, tensors_of, zeros
 from npusim.frontends.tflite.layer import EMPTY_TABLE, Layer
 from npusim.frontends.tflite.operators import COMPILED, DECIDING, OPERATORS, Deciding, Translation
-from npusim.frontends.tflite.records import IDENTIFIER, ModelRecord, OperatorRecord, decode, inside_the_file
-from npusim.frontends.tflite.schema import generated
+from npusim.frontends.tflite.records import (
+    IDENTIFIER,
+    ModelRecord,
+    OperatorRecord,
+    decode,
+    generated,
+    inside_the_file,
+)
 from npusim.frontends.tflite.shape_arithmetic import VALUES, reads_shapes, resized
+from npusim.frontends.tflite.weighted_layers import WEIGHTED, bias_note
 from npusim.isa.base import user_file
 from npusim.isa.base.errors import FormatError, GraphError
 from npusim.isa.base.tensor import Array, SizeOnly, TensorType

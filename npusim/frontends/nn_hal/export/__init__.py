@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from npusim.frontends.inexpressible import Refusals, for_every_node
+from npusim.frontends.inexpressible import Refusals, check_same, for_every_node
 from npusim.frontends.nn_hal import hal_file
 from npusim.frontends.nn_hal.export.hal_structs import model_of
 from npusim.frontends.nn_hal.export.nnapi_rewrites import REWRITES, in_tensors
@@ -19,7 +19,6 @@ from npusim.frontends.nn_hal.model_check import check_model
 from npusim.frontends.nn_hal.reader import graph_of
 from npusim.frontends.nn_hal.structs import Model
 from npusim.frontends.rewriting import rewritten
-from npusim.frontends.sameness import check_same
 from npusim.isa.base.errors import GraphError
 from npusim.kernels.graph.builder import GraphBuilder
 from npusim.kernels.graph.graph import Graph, Node, quoted

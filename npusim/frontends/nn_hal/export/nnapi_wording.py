@@ -14,7 +14,7 @@ from npusim.frontends.nn_hal.enumerations import OperationType
 from npusim.frontends.nn_hal.operations.operation_row import Row
 from npusim.frontends.nn_hal.operations.operation_table import OPERATIONS as ROWS
 from npusim.frontends.nn_hal.operations.operation_table import row
-from npusim.frontends.nn_hal.operations.parameter_words import arguments_from
+from npusim.frontends.nn_hal.operations.signatures import arguments_from
 from npusim.frontends.rewriting import ends_of_slice
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.lazy_dataclass import dataclass

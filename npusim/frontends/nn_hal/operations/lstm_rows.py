@@ -10,7 +10,7 @@ from npusim.frontends.nn_hal.operations import constraints
 from npusim.frontends.nn_hal.operations.constraints import dimensions
 from npusim.frontends.nn_hal.operations.named_arguments import Call
 from npusim.frontends.nn_hal.operations.operation_row import Conversion, Row, Rule
-from npusim.frontends.nn_hal.operations.parameter_words import Choice, Words
+from npusim.frontends.nn_hal.operations.signatures import Choice, Words
 
 _T = OperationType
 GATES = ("input", "forget", "cell", "output")

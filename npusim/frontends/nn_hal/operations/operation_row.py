@@ -24,8 +24,16 @@ from npusim.frontends.nn_hal.operations.named_arguments import (
     quantization_of,
     tensor_type,
 )
-from npusim.frontends.nn_hal.operations.parameter_words import Choice, Words, arguments_of
-from npusim.frontends.nn_hal.operations.signatures import SCALARS, Mismatch, Slot, bind, tensor_types
+from npusim.frontends.nn_hal.operations.signatures import (
+    SCALARS,
+    Choice,
+    Mismatch,
+    Slot,
+    Words,
+    arguments_of,
+    bind,
+    tensor_types,
+)
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.base.tensor import Array, TensorType

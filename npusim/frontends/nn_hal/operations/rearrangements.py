@@ -18,9 +18,14 @@ from npusim.frontends.nn_hal.operations.constraints import (
 )
 from npusim.frontends.nn_hal.operations.named_arguments import Call
 from npusim.frontends.nn_hal.operations.operation_row import Conversion, Row
-from npusim.frontends.nn_hal.operations.parameter_words import Choice
 from npusim.frontends.nn_hal.operations.reshape_rows import move
-from npusim.frontends.nn_hal.operations.signatures import FLOATS_AND_8_BITS, NUMBERS, OLD_TYPES, SINCE_1_1
+from npusim.frontends.nn_hal.operations.signatures import (
+    FLOATS_AND_8_BITS,
+    NUMBERS,
+    OLD_TYPES,
+    SINCE_1_1,
+    Choice,
+)
 
 _T = OperationType
 _SINCE_7 = "F16@7 F32@7 I32@7 Q8@7 Q8S@7"

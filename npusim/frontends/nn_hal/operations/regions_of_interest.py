@@ -9,8 +9,7 @@ from npusim.frontends.nn_hal.operations import constraints
 from npusim.frontends.nn_hal.operations.constraints import dimensions, finite, positive
 from npusim.frontends.nn_hal.operations.named_arguments import Call
 from npusim.frontends.nn_hal.operations.operation_row import Conversion, Row, Rule
-from npusim.frontends.nn_hal.operations.parameter_words import Choice, Words
-from npusim.frontends.nn_hal.operations.signatures import FLOATS
+from npusim.frontends.nn_hal.operations.signatures import FLOATS, Choice, Words
 
 _T = OperationType
 _KERNELS = Choice("kernel", {0: "hard", 1: "linear", 2: "gaussian"})

@@ -13,8 +13,7 @@ from npusim.frontends.nn_hal.operations import constraints
 from npusim.frontends.nn_hal.operations.constraints import at_least, dimensions, rank_of
 from npusim.frontends.nn_hal.operations.named_arguments import Call, tensor_type
 from npusim.frontends.nn_hal.operations.operation_row import Conversion, Row
-from npusim.frontends.nn_hal.operations.parameter_words import Choice
-from npusim.frontends.nn_hal.operations.signatures import FLOATS, FLOATS_AND_8_BITS, NUMBERS
+from npusim.frontends.nn_hal.operations.signatures import FLOATS, FLOATS_AND_8_BITS, NUMBERS, Choice
 from npusim.frontends.nn_hal.operations.sliding_windows import not_empty
 from npusim.kernels.operator.parameters import MOST
 from npusim.kernels.operator.registered import custom

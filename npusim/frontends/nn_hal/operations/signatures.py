@@ -15,12 +15,13 @@ version on:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from npusim.frontends.forms.signatures import Argument, arguments
 from npusim.frontends.nn_hal.enumerations import HalVersion, OperandType
+from npusim.isa.base.lazy_dataclass import dataclass
 
 TENSORS = {
     "F32": OperandType.TENSOR_FLOAT32,
@@ -249,3 +250,37 @@ def _numbers(lists: Sequence[Sequence[Slot]]) -> str:
         least = len(listed) - (1 if repeated and repeated.repeats == "*" else 0)
         words.append(f"{least} or more" if repeated else str(least))
     return " or ".join(dict.fromkeys(words))
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """An argument that numbers the values of a parameter, such as 0 for "reflect" and 1 for "symmetric"."""
+
+    argument: str
+    values: Mapping[int, str]
+
+
+Words = str | Choice | tuple["Words", ...]
+"""The argument that says a parameter, or a tuple of these for a parameter that is a tuple."""
+
+
+def arguments_from(words: Words, value: Any) -> dict[str, Any]:
+    """Return the arguments that say a value of a parameter, the reverse of reading them."""
+    if isinstance(words, str):
+        return {words: value}
+    if isinstance(words, Choice):
+        numbers = {name: number for number, name in words.values.items()}
+        return {words.argument: numbers[value]}
+    parts = [arguments_from(word, part) for word, part in zip(words, value, strict=True)]
+    return {name: argument for part in parts for name, argument in part.items()}
+
+
+def arguments_of(words: Words) -> Iterator[str]:
+    """Yield the names of the arguments that say a parameter."""
+    if isinstance(words, str):
+        yield words
+    elif isinstance(words, Choice):
+        yield words.argument
+    else:
+        for word in words:
+            yield from arguments_of(word)

@@ -13,8 +13,7 @@ from npusim.frontends.nn_hal.operations import constraints
 from npusim.frontends.nn_hal.operations.constraints import at_least, rank_of
 from npusim.frontends.nn_hal.operations.named_arguments import Call
 from npusim.frontends.nn_hal.operations.operation_row import Conversion, Row, Rule
-from npusim.frontends.nn_hal.operations.parameter_words import Words
-from npusim.frontends.nn_hal.operations.signatures import OLD_TYPES
+from npusim.frontends.nn_hal.operations.signatures import OLD_TYPES, Words
 from npusim.kernels.operator.parameters import NO_BORDERS, Border
 
 _T = OperationType

@@ -5,13 +5,14 @@ Flat syntax is the same grammar without what `_beyond_flat` refuses, so that mes
 
 from __future__ import annotations
 
-from npusim.frontends.nnef.language.item_types import MOST_DEPTH, ElementReader
 from npusim.frontends.nnef.language.lexer import (
     END,
     IDENTIFIER,
+    MOST_DEPTH,
     NUMBER,
     QUOTED,
     SYMBOL,
+    ElementReader,
 )
 from npusim.frontends.nnef.language.syntax import (
     Builtin,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from npusim.frontends.nnef.language.expressions import ExpressionParser
-from npusim.frontends.nnef.language.item_types import MOST_DEPTH
-from npusim.frontends.nnef.language.lexer import END, IDENTIFIER, NUMBER, QUOTED
+from npusim.frontends.nnef.language.lexer import END, IDENTIFIER, MOST_DEPTH, NUMBER, QUOTED
 from npusim.frontends.nnef.language.syntax import (
     Assignment,
     Expression,

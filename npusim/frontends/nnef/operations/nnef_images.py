@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from npusim.frontends.forms.axes import region_means
-from npusim.frontends.forms.image_axes import by_pairs, on_images
+from npusim.frontends.forms.axes import by_pairs, on_images, region_means
 from npusim.frontends.forms.windows import NO_BORDER
 from npusim.frontends.nnef.operations.call_conversion import CallConversion, Row
 from npusim.frontends.nnef.operations.nnef_windows import padded

@@ -11,8 +11,8 @@ import numpy as np
 from npusim.frontends.bias_scales import bias_fault, of_sums
 from npusim.frontends.forms import convolutions as forms
 from npusim.frontends.forms import pools, windows
+from npusim.frontends.forms.axes import by_pairs, on_images
 from npusim.frontends.forms.conversion import MOST_MADE
-from npusim.frontends.forms.image_axes import by_pairs, on_images
 from npusim.frontends.forms.windows import NO_BORDER, Window, fitted, same
 from npusim.frontends.nnef.operations.call_conversion import CallConversion, Row
 from npusim.kernels.graph.builder import unshaped

@@ -7,8 +7,7 @@ TFLite cannot express: it is what the reader does not read back.
 
 from __future__ import annotations
 
-from npusim.frontends.inexpressible import Refusals
-from npusim.frontends.sameness import check_same
+from npusim.frontends.inexpressible import Refusals, check_same
 from npusim.frontends.tflite import reader
 from npusim.frontends.tflite.export.subgraph_tables import subgraphs_of
 from npusim.frontends.tflite.export.tflite_rewrites import REWRITES, expressible
