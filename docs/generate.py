@@ -419,7 +419,7 @@ def with_doors(text: str) -> str:
     from npusim.frontends.nnef.language.standard import OPERATIONS as STANDARD
     from npusim.frontends.nnef.operations import nnef_table as nnef
     from npusim.frontends.onnx.operations import onnx_table as onnx
-    from npusim.frontends.paddle.operations import paddle_table as paddle
+    from npusim.frontends.paddle import paddle_program as paddle
     from npusim.frontends.paddle.written_out import WRITTEN_OUT
     from npusim.frontends.tflite.operators import DECIDING, OPERATORS
     from npusim.frontends.tflite.shape_arithmetic import VALUES

@@ -12,7 +12,7 @@ from npusim.frontends.nn_hal.operations.operation_table import OPERATIONS
 from npusim.frontends.nnadapter import operation_table as nnadapter
 from npusim.frontends.nnef.operations import nnef_table as nnef
 from npusim.frontends.onnx.operations import onnx_table as onnx
-from npusim.frontends.paddle.operations import paddle_table as paddle
+from npusim.frontends.paddle import paddle_program as paddle
 from npusim.frontends.tflite.operators import OPERATORS as TFLITE
 from npusim.isa.base.elements import element
 from npusim.isa.base.errors import NpusimError, nearest

@@ -1,9 +1,11 @@
-"""Parameters of object detection, under the names that Paddle and NNAdapter share."""
+"""Object detection: parameters under the names that Paddle and NNAdapter share, and boxes decoded from prior boxes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 from npusim.frontends.forms.conversion import Conversion
 
@@ -53,3 +55,42 @@ def suppression(c: Conversion) -> dict[str, Any]:
         "shrink": c.said("nms_eta", 1.0),
         "normalized": c.said("normalized", True),
     }
+
+
+def decoded(
+    c: Conversion, target: int, priors: int, factors: int | Sequence[float], axis: int, normalized: bool
+) -> int:
+    """Decode boxes (x1, y1, x2, y2) [n, m, 4] from offsets of centres by size and logarithms of sizes.
+
+    priors:     prior boxes, one for each entry of the target's other axis.
+    factors:    of the offsets and logarithms: four numbers, or a tensor like `priors`.
+    axis:       the axis of the target that has no prior boxes.
+    normalized: whether a box ends at its last coordinate, not one pixel behind it.
+    """
+    shape, count = c.shape(target), 4 if isinstance(factors, int) else len(factors)
+    fits = len(shape) == 3 and shape[2] == count == 4 and c.shape(priors) == (shape[1 - axis], 4)
+    c.require(fits, f"boxes {list(shape)} do not fit prior boxes {list(c.shape(priors))} along axis {axis}")
+    along = (1, shape[1], 2) if axis == 0 else (shape[0], 1, 2)
+
+    def halves(tensor: int) -> Sequence[int]:
+        """Return the first two and the last two columns."""
+        last = len(c.shape(tensor)) - 1
+        return c.nodes("split", [tensor], [c.like(tensor)] * 2, axis=last, sizes=(2, 2))
+
+    def plus(a: int, number: float) -> int:
+        return a if normalized else c.step("add", [a, c.scalar(number, a)])
+
+    def half(a: int) -> int:
+        return c.step("mul", [a, c.scalar(0.5, a)])
+
+    begin, end = (c.reshaped(each, along) for each in halves(priors))
+    if isinstance(factors, int):
+        by = [c.reshaped(each, along) for each in halves(factors)]
+    else:
+        by = [c.constant(np.array(each, np.float32)) for each in (factors[:2], factors[2:])]
+    move, grow = (c.step("mul", [a, b]) for a, b in zip(halves(target), by, strict=True))
+    size = plus(c.step("sub", [end, begin]), 1.0)
+    middle = c.step("add", [c.step("mul", [move, size]), c.step("add", [begin, half(size)])])
+    reach = half(c.step("mul", [c.step("exp", [grow]), size]))
+    ends = c.step("sub", [middle, reach]), plus(c.step("add", [middle, reach]), -1.0)
+    return c.node("concatenation", ends, axis=2)

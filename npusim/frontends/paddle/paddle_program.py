@@ -1,4 +1,4 @@
-"""Networks of Paddle programs: blocks of operators that read and write variables."""
+"""Networks of Paddle programs, blocks of operators that read and write variables, and the table of operators."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from npusim.frontends.forms.networks import PADDLE, STANDARD, Network, Node, Value
-from npusim.frontends.forms.node_rows import Row
+from npusim.frontends.forms.node_rows import Row, registered
 from npusim.frontends.forms.signatures import arguments
-from npusim.frontends.paddle.operations.paddle_table import row
+from npusim.frontends.paddle.operations import paddle_axes, paddle_images, paddle_moves
 from npusim.frontends.paddle.paddle_file import (
     ATTRIBUTES,
     DENSE_TENSOR,
@@ -26,6 +26,21 @@ from npusim.isa.base.errors import FormatError
 from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.base.tensor import Array
 from npusim.kernels.graph.graph import quoted
+
+_MODULES = (paddle_axes, paddle_images, paddle_moves)
+
+ROWS: tuple[Row, ...] = tuple(
+    sorted((row for each in _MODULES for row in each.ROWS), key=lambda row: row.name)
+)
+"""All rows, sorted by name."""
+
+_BY_NAME = {row.name: row for row in ROWS}
+
+
+def row(name: str) -> Row | None:
+    """Return the row of an operator, or of one that the user registered as "paddle.NAME"; None if there is none."""
+    return _BY_NAME.get(name) or registered(PADDLE, name)
+
 
 _CONTROL = ("while", "conditional_block", "conditional_block_infer", "recurrent", "pylayer")
 

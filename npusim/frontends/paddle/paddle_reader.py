@@ -43,7 +43,7 @@ def read(path: Path, builder: GraphBuilder) -> Graph:
 def _row_of(node: Node) -> Row | None:
     """Return the row of an operator; nodes that replace an operator are ONNX's."""
     from npusim.frontends.onnx.operations.onnx_table import row as of_onnx
-    from npusim.frontends.paddle.operations.paddle_table import row
+    from npusim.frontends.paddle.paddle_program import row
 
     return row(node.operation) if node.domain == PADDLE else of_onnx(node.domain, node.operation)
 

@@ -32,10 +32,6 @@ def _relu6(c: NodeConversion) -> Sequence[int]:
     return [limited(c, c.tensor("X"), 0.0, float(c.attribute("threshold", 6.0)))]
 
 
-def _relu6_role(said: Mapping[str, Any]) -> tuple[str, dict[str, float]]:
-    return "Clip", {"min": 0.0, "max": float(said.get("threshold", 6.0))}
-
-
 def _clip(c: NodeConversion) -> Sequence[int]:
     x, kind = c.tensor("X"), c.builder.type(c.tensor("X"))
     least, most = (
@@ -46,10 +42,6 @@ def _clip(c: NodeConversion) -> Sequence[int]:
     if kind.real or kind.quantization is not None:
         return [limited(c, x, least, most)]
     return [c.step("minimum", [c.step("maximum", [x, c.scalar(least, x)]), c.scalar(most, x)])]
-
-
-def _clip_role(said: Mapping[str, Any]) -> tuple[str, dict[str, float]]:
-    return "Clip", {name: said[name] for name in ("min", "max") if name in said}
 
 
 def _hard_swish(c: NodeConversion) -> Sequence[int]:
@@ -285,8 +277,20 @@ ROWS: tuple[Row, ...] = tuple(
         op("gelu", "X", _gelu, "gelu", role="Gelu"),
         op("pow", "X", _power, "pow square sqrt", role="Pow"),
         op("hard_swish", "X", _hard_swish, "hard_swish add clip mul div", role="HardSwish"),
-        op("relu6", "X", _relu6, _BOUNDS, role=_relu6_role),
-        op("clip", "X Min? Max?", _clip, f"{_BOUNDS} maximum minimum", role=_clip_role),
+        op(
+            "relu6",
+            "X",
+            _relu6,
+            _BOUNDS,
+            role=lambda said: ("Clip", {"min": 0.0, "max": float(said.get("threshold", 6.0))}),
+        ),
+        op(
+            "clip",
+            "X Min? Max?",
+            _clip,
+            f"{_BOUNDS} maximum minimum",
+            role=lambda said: ("Clip", {name: said[name] for name in ("min", "max") if name in said}),
+        ),
         renamed("silu", "Swish"),
         renamed("swish", "Swish", alpha=("beta", 1.0)),
         renamed("leaky_relu", "LeakyRelu", alpha=("alpha", 0.02)),

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import chain
-from typing import Any
 
 import numpy as np
 
@@ -102,14 +101,6 @@ def _pool(c: NodeConversion) -> Sequence[int | None]:
     return [pooled(c, name, x, window, counted=kind == "avg" and not c.flag("exclusive", True))]
 
 
-def _transposed_role(said: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    return "ConvTranspose", {"group": said.get("groups", 1)}
-
-
-def _pool_role(said: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    return ("MaxPool" if said.get("pooling_type", "max") == "max" else "AveragePool"), {}
-
-
 _CONV = "Input Filter Bias? ResidualData?"
 _TRANSPOSED = "Input Filter Bias? OutputSizeTensor?"
 _POOLS = f"average_pool_2d max_pool_2d mean reduce_max adaptive_average_pool_2d adaptive_max_pool_2d {MOVES}"
@@ -184,45 +175,13 @@ def _prior_box(c: NodeConversion) -> Sequence[int]:
 
 
 def _decoded(c: NodeConversion) -> Sequence[int]:
-    """Decode boxes (x1, y1, x2, y2) from prior boxes, offsets of centres by size, and logarithms of sizes."""
+    """Decode boxes (x1, y1, x2, y2) of prior boxes; variances are attributes or a tensor."""
     how, axis = c.attribute("code_type", "encode_center_size"), int(c.attribute("axis", 0))
-    c.require(
-        how == "decode_center_size" and axis in (0, 1), f"code_type {how!r} along axis {axis} is not decoding"
-    )
-    target, priors, factors = (
-        c.real("TargetBox"),
-        c.real("PriorBox"),
-        c.attribute("variance", ()) or (1.0,) * 4,
-    )
-    shape = c.shape(target)
-    fits = len(shape) == 3 and shape[2] == len(factors) == 4 and c.shape(priors) == (shape[1 - axis], 4)
-    c.require(
-        fits, f"TargetBox {list(shape)} does not fit PriorBox {list(c.shape(priors))} along axis {axis}"
-    )
-    along = (1, shape[1], 2) if axis == 0 else (shape[0], 1, 2)
-    one = 0.0 if c.flag("box_normalized", True) else 1.0
-
-    def halves(tensor: int) -> Sequence[int]:
-        """Return the first two and the last two columns."""
-        last = len(c.shape(tensor)) - 1
-        return c.nodes("split", [tensor], [c.like(tensor)] * 2, axis=last, sizes=(2, 2))
-
-    def plus(a: int, number: float) -> int:
-        return c.step("add", [a, c.scalar(number, a)]) if number else a
-
-    def half(a: int) -> int:
-        return c.step("mul", [a, c.scalar(0.5, a)])
-
-    begin, end = (c.reshaped(each, along) for each in halves(priors))
-    by = [c.constant(np.array(each, np.float32)) for each in (factors[:2], factors[2:])]
-    if c.has("PriorBoxVar"):
-        by = [c.reshaped(each, along) for each in halves(c.real("PriorBoxVar"))]
-    move, grow = (c.step("mul", [a, b]) for a, b in zip(halves(target), by, strict=True))
-    size = plus(c.step("sub", [end, begin]), one)
-    middle = c.step("add", [c.step("mul", [move, size]), c.step("add", [begin, half(size)])])
-    reach = half(c.step("mul", [c.step("exp", [grow]), size]))
-    ends = c.step("sub", [middle, reach]), plus(c.step("add", [middle, reach]), -one)
-    return [c.node("concatenation", ends, axis=2)]
+    fits = how == "decode_center_size" and axis in (0, 1)
+    c.require(fits, f"code_type {how!r} along axis {axis} is not decoding")
+    factors = c.real("PriorBoxVar") if c.has("PriorBoxVar") else c.attribute("variance", ()) or (1.0,) * 4
+    normalized = c.flag("box_normalized", True)
+    return [detectors.decoded(c, c.real("TargetBox"), c.real("PriorBox"), factors, axis, normalized)]
 
 
 def _suppressed(c: NodeConversion) -> Sequence[int]:
@@ -247,9 +206,15 @@ ROWS: tuple[Row, ...] = tuple(
             _transposed,
             forms.TRANSPOSED,
             "Output",
-            _transposed_role,
+            lambda said: ("ConvTranspose", {"group": said.get("groups", 1)}),
         ),
-        op("pool2d", "X", _pool, _POOLS, role=_pool_role),
+        op(
+            "pool2d",
+            "X",
+            _pool,
+            _POOLS,
+            role=lambda said: ({"max": "MaxPool"}.get(said.get("pooling_type", "max"), "AveragePool"), {}),
+        ),
         op("max_pool2d_with_index", "X", _pool, "max_pool_2d_with_positions", "Out Mask", groups=False),
         op("nearest_interp nearest_interp_v2", _SAID, _nearest, f"{NEAREST} gather", role="Resize"),
         op(

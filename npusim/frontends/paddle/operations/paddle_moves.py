@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from math import prod
 from typing import Any
@@ -78,9 +78,9 @@ def _slice(c: NodeConversion) -> Sequence[int]:
     gone = [c.axis(axis, len(box["size"]), "decrease_axis") for axis in numbers(c, "decrease_axis")]
     single = all(box["size"][axis] == 1 for axis in gone)
     c.require(single, f"decrease_axis {gone} names an axis of more than one element")
-    [part] = c.nodes("strided_slice", [x], [c.kind(0, c.builder.type(x).dtype)], **box)
-    kept = [size for axis, size in enumerate(box["size"]) if axis not in gone]
-    return _under(c, part, without_axes(c, kept)) if gone else [part]
+    if gone:
+        box["shape"] = without_axes(c, [size for axis, size in enumerate(box["size"]) if axis not in gone])
+    return c.nodes("strided_slice", [x], [c.kind(0, c.builder.type(x).dtype)], **box)
 
 
 def _stack(c: NodeConversion) -> Sequence[int]:
@@ -166,10 +166,6 @@ def _dropout(c: NodeConversion) -> Sequence[int]:
     if c.attribute("dropout_implementation", "downgrade_in_infer") == "upscale_in_train" or share == 0:
         return [x]
     return [c.node("mul", [c.as_real(x), c.scalar(1 - share, c.as_real(x))])]
-
-
-def _dropout_role(said: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    return ("Identity" if said.get("dropout_implementation") == "upscale_in_train" else "Mul"), {}
 
 
 _AXES, _SLICES = "X AxesTensor? AxesTensorList*", "StartsTensorList* EndsTensorList* StridesTensorList*"
@@ -269,7 +265,16 @@ ROWS: tuple[Row, ...] = tuple(
         op("shuffle_channel channel_shuffle", "X", _shuffle, "reshape transpose", role="Reshape"),
         renamed("pixel_shuffle", "DepthToSpace", "input=X", blocksize=("upscale_factor", 1), mode="CRD"),
         renamed("assign share_data", "Identity", "input=X"),
-        op("dropout", "X", _dropout, "mul", role=_dropout_role),
+        op(
+            "dropout",
+            "X",
+            _dropout,
+            "mul",
+            role=lambda said: (
+                {"upscale_in_train": "Identity"}.get(said.get("dropout_implementation", ""), "Mul"),
+                {},
+            ),
+        ),
         op("shape", "Input", _shape, "", groups=False),
         op("fill_constant", "ValueTensor? ShapeTensor? ShapeTensorList*", _filled, "", groups=False),
         op("fill_constant_batch_size_like", "Input", _filled, "", groups=False),

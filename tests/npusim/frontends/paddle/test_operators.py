@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import npusim
-from npusim.frontends.paddle.operations.paddle_table import ROWS
+from npusim.frontends.paddle.paddle_program import ROWS
 from npusim.frontends.paddle.written_out import WRITTEN_OUT
 from tests.examples import examples
 from tests.npusim.frontends.paddle.programs import model
