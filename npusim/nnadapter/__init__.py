@@ -26,24 +26,22 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from npusim.frontends.nnadapter.nnadapter_codes import (
         AutoPad,
+        DeviceInternalError,
+        DeviceNotFound,
         DeviceType,
+        FeatureNotSupported,
         FuseCode,
         InterpolateMode,
+        InvalidDimensions,
+        InvalidParameter,
         Layout,
         Lifetime,
+        NNAdapterError,
         OperationType,
+        OutOfMemory,
         PadMode,
         Precision,
         ResultCode,
-    )
-    from npusim.frontends.nnadapter.nnadapter_errors import (
-        DeviceInternalError,
-        DeviceNotFound,
-        FeatureNotSupported,
-        InvalidDimensions,
-        InvalidParameter,
-        NNAdapterError,
-        OutOfMemory,
     )
     from npusim.frontends.nnadapter.operand import Operand, Operation
     from npusim.frontends.nnadapter.operand_type import OperandType
@@ -82,11 +80,10 @@ if TYPE_CHECKING:
     )
 
 _FRONT_END = "npusim.frontends.nnadapter"
-_CODES = f"{_FRONT_END}.nnadapter_codes"
 _HOMES = {
-    _CODES: "AutoPad DeviceType FuseCode InterpolateMode Layout Lifetime OperationType PadMode Precision ResultCode",
-    f"{_FRONT_END}.nnadapter_errors": "DeviceInternalError DeviceNotFound FeatureNotSupported InvalidDimensions"
-    " InvalidParameter NNAdapterError OutOfMemory",
+    f"{_FRONT_END}.nnadapter_codes": "AutoPad DeviceType FuseCode InterpolateMode Layout Lifetime OperationType PadMode"
+    " Precision ResultCode DeviceInternalError DeviceNotFound FeatureNotSupported InvalidDimensions InvalidParameter"
+    " NNAdapterError OutOfMemory",
     f"{_FRONT_END}.operand": "Operand Operation",
     f"{_FRONT_END}.operand_type": "OperandType",
     "npusim.nnadapter.cache.nnc_container": "BadChecksum BadContent BadMagic BadVersion CacheRefused Truncated"

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from npusim.frontends.nnadapter.model_building import Model
-from npusim.frontends.nnadapter.nnadapter_errors import (
+from npusim.frontends.nnadapter.nnadapter_codes import (
     FeatureNotSupported,
     InvalidParameter,
     NNAdapterError,

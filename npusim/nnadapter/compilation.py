@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from npusim.frontends.nnadapter.model_building import Model
-from npusim.frontends.nnadapter.nnadapter_codes import MAX_SIZE_OF_DYNAMIC_DIMENSIONS
-from npusim.frontends.nnadapter.nnadapter_errors import (
+from npusim.frontends.nnadapter.nnadapter_codes import (
+    MAX_SIZE_OF_DYNAMIC_DIMENSIONS,
     DeviceInternalError,
     InvalidDimensions,
     InvalidParameter,

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from npusim.frontends.nnadapter.model_building import Model
-from npusim.frontends.nnadapter.nnadapter_errors import InvalidParameter, NNAdapterError, said
+from npusim.frontends.nnadapter.nnadapter_codes import InvalidParameter, NNAdapterError, said
 from npusim.nnadapter.cache.cache_folder import checked_folder
 from npusim.nnadapter.cache_store import cache_arguments
 from npusim.nnadapter.compilation import Compilation

@@ -8,9 +8,10 @@ from contextlib import suppress
 from typing import Any, Protocol, Self
 
 from npusim.frontends.nnadapter.model_building import Model
-from npusim.frontends.nnadapter.nnadapter_codes import DeviceType, Event
-from npusim.frontends.nnadapter.nnadapter_errors import (
+from npusim.frontends.nnadapter.nnadapter_codes import (
     DeviceInternalError,
+    DeviceType,
+    Event,
     FeatureNotSupported,
     InvalidDimensions,
     InvalidParameter,

@@ -20,7 +20,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
 from npusim.frontends.nnadapter.dot import COLORS, quoted
-from npusim.frontends.nnadapter.nnadapter_errors import (
+from npusim.frontends.nnadapter.nnadapter_codes import (
     FeatureNotSupported,
     InvalidParameter,
     NNAdapterError,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from npusim.base import files
-from npusim.frontends.nnadapter.nnadapter_errors import InvalidParameter
+from npusim.frontends.nnadapter.nnadapter_codes import InvalidParameter
 from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.base.tensor import Array
 from npusim.numbers.layers import Boundary

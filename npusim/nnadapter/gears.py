@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from npusim.frontends.nnadapter.model_building import Model
-from npusim.frontends.nnadapter.nnadapter_errors import InvalidDimensions, InvalidParameter, said
+from npusim.frontends.nnadapter.nnadapter_codes import InvalidDimensions, InvalidParameter, said
 from npusim.frontends.nnadapter.operand import Operand
 from npusim.frontends.nnadapter.operand_type import Shape, checked
 from npusim.frontends.nnadapter.operation_graphs import GraphNetwork, Network

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from npusim.frontends.nnadapter.nnadapter_errors import InvalidParameter, said
+from npusim.frontends.nnadapter.nnadapter_codes import InvalidParameter, said
 from npusim.frontends.nnadapter.operand_type import OperandType
 from npusim.nnadapter.compilation import Compilation
 from npusim.nnadapter.device_result import Result

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import field, replace
 from pathlib import Path
 
-from npusim.frontends.nnadapter.nnadapter_errors import FeatureNotSupported, InvalidParameter
+from npusim.frontends.nnadapter.nnadapter_codes import FeatureNotSupported, InvalidParameter
 from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.base.tensor import Placement
 from npusim.kernels.graph.bind import Sizes

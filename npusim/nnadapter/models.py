@@ -8,7 +8,7 @@ from typing import Any
 from npusim.frontends.nn_hal import hal_file
 from npusim.frontends.nn_hal.reader import graph_of
 from npusim.frontends.nnadapter import model_building
-from npusim.frontends.nnadapter.nnadapter_errors import (
+from npusim.frontends.nnadapter.nnadapter_codes import (
     FeatureNotSupported,
     InvalidParameter,
     faults_as,

@@ -8,8 +8,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from npusim.frontends.nnadapter.nnadapter_codes import Event
-from npusim.frontends.nnadapter.nnadapter_errors import DeviceInternalError, InvalidDimensions, said
+from npusim.frontends.nnadapter.nnadapter_codes import DeviceInternalError, Event, InvalidDimensions, said
 from npusim.frontends.nnadapter.operand_type import operand_type_of
 from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.base.tensor import Array

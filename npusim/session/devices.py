@@ -15,7 +15,7 @@ from dataclasses import field, replace
 from functools import cached_property
 from typing import NamedTuple
 
-from npusim.frontends.nnadapter.nnadapter_errors import DeviceInternalError, FeatureNotSupported
+from npusim.frontends.nnadapter.nnadapter_codes import DeviceInternalError, FeatureNotSupported
 from npusim.isa.base.errors import CompileError, ProgramError
 from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.hardware.hardware import Hardware

@@ -132,7 +132,7 @@ def _same_as_file(drawn: Drawn, folder: Path, report: Report) -> None:
 
 
 def _array(drawn: Drawn, argument: hal.RequestArgument, operand: hal.Operand, shape: Any) -> Any:
-    from npusim.frontends.nn_hal.operand_types import row_of
+    from npusim.frontends.nn_hal.enumerations import row_of
 
     name = row_of(hal.OperandType(operand.type)).element
     dtype = np.dtype("bool" if name is None else name)

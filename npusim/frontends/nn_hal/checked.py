@@ -13,8 +13,14 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from npusim.frontends.nn_hal.enumerations import HalVersion, OperandLifeTime, OperandType, OperationType
-from npusim.frontends.nn_hal.operand_types import TypeRow, row_of
+from npusim.frontends.nn_hal.enumerations import (
+    HalVersion,
+    OperandLifeTime,
+    OperandType,
+    OperationType,
+    TypeRow,
+    row_of,
+)
 from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.base.tensor import Array
 

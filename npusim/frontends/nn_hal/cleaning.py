@@ -24,10 +24,10 @@ from npusim.frontends.nn_hal.enumerations import (
     OperandType,
     OperationType,
     of_extension,
+    row_of,
     since,
 )
 from npusim.frontends.nn_hal.field_values import Fields
-from npusim.frontends.nn_hal.operand_types import row_of
 from npusim.frontends.nn_hal.structs import (
     DataLocation,
     ExtensionNameAndPrefix,

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from npusim.frontends.forms.conversion import Step
-from npusim.frontends.nnadapter.nnadapter_codes import OperationType, Precision
-from npusim.frontends.nnadapter.nnadapter_errors import InvalidParameter, said
+from npusim.frontends.nnadapter.nnadapter_codes import InvalidParameter, OperationType, Precision, said
 from npusim.frontends.nnadapter.operand_type import OperandType
 from npusim.frontends.nnadapter.operation_arguments import Bound
 from npusim.frontends.nnadapter.operation_conversion import Conversion, Row, plain

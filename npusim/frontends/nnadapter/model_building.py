@@ -21,12 +21,15 @@ import numpy as np
 
 from npusim.base import files
 from npusim.frontends.nnadapter import operation_table
-from npusim.frontends.nnadapter.nnadapter_codes import Custom, Lifetime, OperationType, Precision
-from npusim.frontends.nnadapter.nnadapter_errors import (
+from npusim.frontends.nnadapter.nnadapter_codes import (
+    Custom,
     FeatureNotSupported,
     InvalidDimensions,
     InvalidParameter,
+    Lifetime,
     NNAdapterError,
+    OperationType,
+    Precision,
     said,
 )
 from npusim.frontends.nnadapter.operand import Operand, Operation

@@ -13,11 +13,13 @@ import numpy as np
 from npusim.frontends.nnadapter.nnadapter_codes import (
     MAX_SIZE_OF_DIMENSIONS,
     MAX_SIZE_OF_DYNAMIC_DIMENSIONS,
+    FeatureNotSupported,
+    InvalidParameter,
     Layout,
     Lifetime,
     Precision,
+    said,
 )
-from npusim.frontends.nnadapter.nnadapter_errors import FeatureNotSupported, InvalidParameter, said
 from npusim.isa.base.elements import element
 from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.base.tensor import Array, Quantization, TensorType

@@ -18,8 +18,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from npusim.frontends.forms.signatures import Argument, arguments, dealt
-from npusim.frontends.nnadapter.nnadapter_codes import Precision
-from npusim.frontends.nnadapter.nnadapter_errors import InvalidParameter
+from npusim.frontends.nnadapter.nnadapter_codes import InvalidParameter, Precision
 from npusim.frontends.nnadapter.operand import Operand, Operation
 from npusim.frontends.nnadapter.operand_type import member
 

@@ -14,8 +14,7 @@ import numpy as np
 from npusim.frontends.bias_scales import bias_fault
 from npusim.frontends.forms import conversion as forms
 from npusim.frontends.forms.conversion import CONVERTERS, Step
-from npusim.frontends.nnadapter.nnadapter_codes import Custom, FuseCode, OperationType
-from npusim.frontends.nnadapter.nnadapter_errors import InvalidParameter
+from npusim.frontends.nnadapter.nnadapter_codes import Custom, FuseCode, InvalidParameter, OperationType
 from npusim.frontends.nnadapter.operand import Operand
 from npusim.frontends.nnadapter.operand_type import Shape, member
 from npusim.frontends.nnadapter.operation_arguments import Bound, Signature, signature, types_of_outputs

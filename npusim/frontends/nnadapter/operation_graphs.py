@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, Protocol
 
 from npusim.frontends.forms.conversion import CONVERTERS
 from npusim.frontends.nnadapter import operation_table
-from npusim.frontends.nnadapter.nnadapter_codes import MAX_SIZE_OF_DIMENSIONS
-from npusim.frontends.nnadapter.nnadapter_errors import (
+from npusim.frontends.nnadapter.nnadapter_codes import (
+    MAX_SIZE_OF_DIMENSIONS,
     FeatureNotSupported,
     InvalidDimensions,
     InvalidParameter,

@@ -9,8 +9,14 @@ import numpy as np
 
 from npusim.frontends.forms.signatures import Argument
 from npusim.frontends.nnadapter import operation_table
-from npusim.frontends.nnadapter.nnadapter_codes import Custom, OperationType, Precision
-from npusim.frontends.nnadapter.nnadapter_errors import InvalidParameter, NNAdapterError, said
+from npusim.frontends.nnadapter.nnadapter_codes import (
+    Custom,
+    InvalidParameter,
+    NNAdapterError,
+    OperationType,
+    Precision,
+    said,
+)
 from npusim.frontends.nnadapter.operand import Operand
 from npusim.frontends.nnadapter.operand_type import OperandType, array_of, converted
 

@@ -10,8 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from npusim.frontends.nnadapter import operation_table
-from npusim.frontends.nnadapter.nnadapter_codes import Lifetime
-from npusim.frontends.nnadapter.nnadapter_errors import InvalidDimensions
+from npusim.frontends.nnadapter.nnadapter_codes import InvalidDimensions, Lifetime
 from npusim.frontends.nnadapter.operand import Operand, Operation
 from npusim.frontends.nnadapter.operand_type import Shape
 from npusim.frontends.nnadapter.operation_arguments import Bound

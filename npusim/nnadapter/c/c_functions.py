@@ -7,8 +7,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from npusim.frontends.nnadapter.nnadapter_codes import VERSION, OperationType
-from npusim.frontends.nnadapter.nnadapter_errors import InvalidParameter
+from npusim.frontends.nnadapter.nnadapter_codes import VERSION, InvalidParameter, OperationType
 from npusim.frontends.nnadapter.operand import Operand
 from npusim.frontends.nnadapter.operand_type import OperandType
 from npusim.nnadapter.c import calling

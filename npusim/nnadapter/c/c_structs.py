@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, Protocol
 
-from npusim.frontends.nnadapter.nnadapter_codes import UNKNOWN, Layout, Precision
-from npusim.frontends.nnadapter.nnadapter_errors import InvalidParameter, said
+from npusim.frontends.nnadapter.nnadapter_codes import UNKNOWN, InvalidParameter, Layout, Precision, said
 from npusim.frontends.nnadapter.operand_type import OperandType
 from npusim.isa.base.lazy_dataclass import dataclass
 

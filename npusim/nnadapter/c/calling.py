@@ -11,8 +11,7 @@ from dataclasses import field
 from typing import Any
 
 from npusim.frontends.nnadapter.model_building import Model
-from npusim.frontends.nnadapter.nnadapter_codes import ResultCode
-from npusim.frontends.nnadapter.nnadapter_errors import InvalidParameter, NNAdapterError
+from npusim.frontends.nnadapter.nnadapter_codes import InvalidParameter, NNAdapterError, ResultCode
 from npusim.frontends.nnadapter.operand import Operand
 from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.lazy_dataclass import dataclass

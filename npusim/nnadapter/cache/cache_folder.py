@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 
 from npusim.base import files
-from npusim.frontends.nnadapter.nnadapter_errors import InvalidParameter, said
+from npusim.frontends.nnadapter.nnadapter_codes import InvalidParameter, said
 from npusim.isa.base import user_file
 
 SUFFIX = ".nnc"

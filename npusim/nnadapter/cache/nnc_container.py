@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from npusim.frontends.nnadapter.nnadapter_errors import InvalidParameter
+from npusim.frontends.nnadapter.nnadapter_codes import InvalidParameter
 from npusim.isa.base.plain_values import shown
 
 MAGIC = 0x2E6E6E63

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from npusim.frontends.nnadapter import operand_type
-from npusim.frontends.nnadapter.nnadapter_errors import (
+from npusim.frontends.nnadapter.nnadapter_codes import (
     InvalidDimensions,
     InvalidParameter,
     NNAdapterError,

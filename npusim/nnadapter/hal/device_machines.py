@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from npusim.frontends.nnadapter.nnadapter_errors import InvalidParameter
+from npusim.frontends.nnadapter.nnadapter_codes import InvalidParameter
 from npusim.isa.base.errors import HardwareError
 from npusim.isa.hardware import file as hardware_file
 from npusim.isa.hardware.hardware import Hardware

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from npusim.frontends.nnadapter.nnadapter_errors import InvalidParameter, said
+from npusim.frontends.nnadapter.nnadapter_codes import InvalidParameter, said
 from npusim.isa.base.errors import NpusimError, nearest
 from npusim.isa.base.plain_values import printable
 from npusim.nnadapter.hal.driver import Parser

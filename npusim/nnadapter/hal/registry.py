@@ -10,10 +10,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
-from npusim.frontends.nnadapter.nnadapter_codes import DeviceType
-from npusim.frontends.nnadapter.nnadapter_errors import (
+from npusim.frontends.nnadapter.nnadapter_codes import (
     DeviceInternalError,
     DeviceNotFound,
+    DeviceType,
     InvalidParameter,
     NNAdapterError,
     OutOfMemory,

@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any, ClassVar
 
-from npusim.frontends.nnadapter.nnadapter_codes import DeviceType, OperationType
-from npusim.frontends.nnadapter.nnadapter_errors import (
+from npusim.frontends.nnadapter.nnadapter_codes import (
     DeviceInternalError,
+    DeviceType,
     InvalidDimensions,
     InvalidParameter,
     NNAdapterError,
+    OperationType,
 )
 from npusim.frontends.nnadapter.operation_graphs import PieceGraph
 from npusim.isa.base.errors import NpusimError

@@ -165,7 +165,7 @@ def request_of(model: hal.Model) -> hal.Request:
 
 def bytes_of(operand: hal.Operand) -> int:
     """Bytes of the data of an operand of known size."""
-    from npusim.frontends.nn_hal.operand_types import row_of
+    from npusim.frontends.nn_hal.enumerations import row_of
 
     return int(np.prod(operand.dimensions, dtype=np.int64)) * (
         row_of(OperandType(operand.type)).element_bytes or 0

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import npusim.hal as hal
-from npusim.frontends.nn_hal.operand_types import row_of
+from npusim.frontends.nn_hal.enumerations import row_of
 from npusim.hal import OperandLifeTime, OperandType, OperationType
 
 T, L, O = OperandType, OperandLifeTime, OperationType  # noqa: E741

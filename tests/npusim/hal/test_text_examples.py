@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import npusim.hal as hal
-from npusim.frontends.nn_hal.operand_types import row_of
+from npusim.frontends.nn_hal.enumerations import row_of
 from tests.npusim.frontends.nn_hal.calls import Value
 from tests.npusim.frontends.nn_hal.single import Spec, model, pairs, tensor, vector
 from tests.npusim.hal.runs import request

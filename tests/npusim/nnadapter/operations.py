@@ -18,8 +18,7 @@ import numpy as np
 
 import npusim
 import npusim.nnadapter as nna
-from npusim.frontends.nnadapter.nnadapter_codes import OperationType, Precision
-from npusim.frontends.nnadapter.nnadapter_errors import NNAdapterError
+from npusim.frontends.nnadapter.nnadapter_codes import NNAdapterError, OperationType, Precision
 from npusim.frontends.nnadapter.operand import Operand
 from npusim.frontends.nnadapter.operand_type import OperandType
 from npusim.isa.base.errors import NpusimError

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from npusim.frontends.nnadapter.nnadapter_errors import InvalidParameter
+from npusim.frontends.nnadapter.nnadapter_codes import InvalidParameter
 from npusim.isa.base.errors import NpusimError
 from npusim.nnadapter.cache import cache_folder, nnc_container
 

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 import npusim
 from npusim import nnadapter as nna
 from npusim.frontends.nnadapter.model_building import Model
-from npusim.frontends.nnadapter.nnadapter_codes import Precision
-from npusim.frontends.nnadapter.nnadapter_errors import InvalidParameter
+from npusim.frontends.nnadapter.nnadapter_codes import InvalidParameter, Precision
 from npusim.frontends.nnadapter.operand import Operand
 from npusim.frontends.nnadapter.operand_type import OperandType
 from npusim.isa.base.errors import NpusimError

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import npusim
 from npusim import nnadapter as nna
-from npusim.frontends.nnadapter.nnadapter_errors import FeatureNotSupported
+from npusim.frontends.nnadapter.nnadapter_codes import FeatureNotSupported
 from npusim.isa.base.tensor import Quantization, TensorType
 from npusim.isa.hardware.file import change, hardware
 from npusim.isa.hardware.hardware import Hardware

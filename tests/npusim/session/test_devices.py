@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from npusim.frontends.nnadapter.nnadapter_errors import FeatureNotSupported
+from npusim.frontends.nnadapter.nnadapter_codes import FeatureNotSupported
 from npusim.scheduler.partition.pieces import Operation, Piece
 from npusim.session.devices import Task, by_order, single
 

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from npusim.frontends.nn_hal.enumerations import HalVersion, OperandLifeTime, OperandType
+from npusim.frontends.nn_hal.enumerations import HalVersion, OperandLifeTime, OperandType, row_of
 from npusim.frontends.nn_hal.export.nnapi_wording import Wording, wording
-from npusim.frontends.nn_hal.operand_types import row_of
 from npusim.frontends.nn_hal.operations.operation_row import ACTIVATIONS
 from npusim.frontends.nn_hal.operations.operation_table import row
 from npusim.frontends.nn_hal.operations.signatures import TENSORS, Slot, form

@@ -11,8 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from npusim.frontends.nn_hal.enumerations import HalVersion, OperandLifeTime, OperandType, OperationType
-from npusim.frontends.nn_hal.operand_types import row_of
+from npusim.frontends.nn_hal.enumerations import (
+    HalVersion,
+    OperandLifeTime,
+    OperandType,
+    OperationType,
+    row_of,
+)
 from npusim.frontends.nn_hal.structs import (
     DataLocation,
     Model,

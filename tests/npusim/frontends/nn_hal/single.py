@@ -9,10 +9,15 @@ from typing import Any
 import numpy as np
 
 from npusim.frontends.nn_hal.checked import CheckedModel
-from npusim.frontends.nn_hal.enumerations import HalVersion, OperandLifeTime, OperandType, OperationType
+from npusim.frontends.nn_hal.enumerations import (
+    HalVersion,
+    OperandLifeTime,
+    OperandType,
+    OperationType,
+    row_of,
+)
 from npusim.frontends.nn_hal.fault import Fault
 from npusim.frontends.nn_hal.model_check import check_model
-from npusim.frontends.nn_hal.operand_types import row_of
 from npusim.frontends.nn_hal.operations.graph_parts import GraphParts
 from npusim.frontends.nn_hal.operations.named_arguments import Known
 from npusim.frontends.nn_hal.operations.signatures import TENSORS

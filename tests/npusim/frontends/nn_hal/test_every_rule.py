@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from npusim.frontends.nn_hal.enumerations import HalVersion, OperandType, OperationType
+from npusim.frontends.nn_hal.enumerations import HalVersion, OperandType, OperationType, row_of
 from npusim.frontends.nn_hal.fault import Fault
 from npusim.frontends.nn_hal.model_check import FORM, check_model
-from npusim.frontends.nn_hal.operand_types import row_of
 from npusim.frontends.nn_hal.operations.named_arguments import Known
 from npusim.frontends.nn_hal.operations.operation_row import Row, text
 from npusim.frontends.nn_hal.operations.operation_table import OPERATIONS

@@ -8,8 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from npusim.frontends.nn_hal.enumerations import OperandType, OperationType
-from npusim.frontends.nn_hal.operand_types import row_of
+from npusim.frontends.nn_hal.enumerations import OperandType, OperationType, row_of
 from npusim.frontends.nn_hal.operations import signatures as signature
 from npusim.frontends.nn_hal.operations.operation_table import row
 from npusim.frontends.nn_hal.operations.signatures import Binding

@@ -10,11 +10,13 @@ import pytest
 
 import npusim
 from npusim.frontends.nnadapter.model_building import Model
-from npusim.frontends.nnadapter.nnadapter_codes import Lifetime, OperationType, Precision
-from npusim.frontends.nnadapter.nnadapter_errors import (
+from npusim.frontends.nnadapter.nnadapter_codes import (
     FeatureNotSupported,
     InvalidDimensions,
     InvalidParameter,
+    Lifetime,
+    OperationType,
+    Precision,
 )
 from npusim.frontends.nnadapter.operand import Operand
 from npusim.frontends.nnadapter.operand_type import OperandType

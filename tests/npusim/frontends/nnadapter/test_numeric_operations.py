@@ -14,8 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 import npusim
-from npusim.frontends.nnadapter.nnadapter_codes import Precision
-from npusim.frontends.nnadapter.nnadapter_errors import InvalidParameter
+from npusim.frontends.nnadapter.nnadapter_codes import InvalidParameter, Precision
 
 from .single import LANES, plain, run
 

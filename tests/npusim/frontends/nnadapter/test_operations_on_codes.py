@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 import npusim
 from npusim.frontends.nnadapter.model_building import Model
-from npusim.frontends.nnadapter.nnadapter_errors import InvalidParameter
+from npusim.frontends.nnadapter.nnadapter_codes import InvalidParameter
 from npusim.frontends.nnadapter.operand_type import OperandType
 
 from .single import LANES, coded, piece, run

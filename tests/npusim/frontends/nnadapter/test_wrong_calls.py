@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from npusim.frontends.nnadapter import operation_table
 from npusim.frontends.nnadapter.model_building import Model
-from npusim.frontends.nnadapter.nnadapter_codes import OperationType, Precision
-from npusim.frontends.nnadapter.nnadapter_errors import NNAdapterError
+from npusim.frontends.nnadapter.nnadapter_codes import NNAdapterError, OperationType, Precision
 from npusim.frontends.nnadapter.operand import Operand
 from npusim.frontends.nnadapter.operand_type import OperandType
 from tests.examples import examples
