@@ -25,7 +25,6 @@ print(*sorted(sys.modules))
 NEEDED = {
     "numpy": "arrays",
     "simpy": "the event loop",
-    "rich": "the tables of the summary",
     "tflite": "the tables of the model's file",
 }
 """The third-party packages of a timing-only run, and what each is for."""
@@ -58,7 +57,7 @@ def test_a_timing_only_run_loads_what_it_uses(tmp_path: Path) -> None:
     """A new package, or a module that a run does not need, shows here."""
     modules = loaded(tmp_path, *RUN)
     assert set(modules) - {"npusim"} <= set(NEEDED) | set(PARTS)
-    assert modules["npusim"] <= 218  # the goal is 120
+    assert modules["npusim"] <= 219  # the goal is 120
     assert modules["tflite"] <= 20  # of 187
 
 
@@ -74,7 +73,7 @@ def test_other_commands_load_little(words: tuple[str, ...], most: int, tmp_path:
 @pytest.mark.skipif(shutil.which("valgrind") is None, reason="needs valgrind")
 @pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="the limit was measured with Python 3.11")
 @pytest.mark.parametrize(
-    ("words", "most"), [((*RUN, "--no-lever"), 1.5), (("--help",), 0.14), (("hw", "list"), 0.5)]
+    ("words", "most"), [((*RUN, "--no-lever"), 1.3), (("--help",), 0.14), (("hw", "list"), 0.5)]
 )
 def test_instructions(words: tuple[str, ...], most: float, tmp_path: Path) -> None:
     """A process with its byte code present executes at most so many instructions, in 10^9."""

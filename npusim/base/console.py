@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, cast
@@ -112,6 +112,24 @@ def say(text: str, end: str = "\n", *, err: bool = False) -> None:
     file = Cleaned(uncleaned(sys.stderr if err else sys.stdout))
     file.write(text + end)
     file.flush()
+
+
+def plain_width() -> int | None:
+    """Return the width of stdout if it is no terminal, as rich finds it; None if rich may print colours."""
+    if (
+        os.name == "nt"
+        or "TTY_COMPATIBLE" in os.environ
+        or "FORCE_COLOR" in os.environ
+        or sys.stdout.isatty()
+    ):
+        return None
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdigit():
+        return int(columns) or 80
+    for descriptor in range(3):
+        with suppress(OSError):
+            return os.get_terminal_size(descriptor).columns or 80
+    return 80
 
 
 def console(file: TextIO | None = None, **settings: Any) -> Console:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from npusim.base.console import console
+from npusim.base.console import console, plain_width, say
 from npusim.cli.base import Progress, ascii_only
 from npusim.cli.options import (
     CACHE,
@@ -349,8 +349,12 @@ def _writer(option: str, result: RunResult) -> Writer:
 
 def print_summary(result: RunResult) -> None:
     """Print the summary of a run to stdout."""
-    from npusim.reports.run.terminal import crops, summary
+    from npusim.reports.run.terminal import crops, render, summary
 
+    width = plain_width()
+    if width is not None and not result.variants:
+        say(render(result, width, ascii_only(sys.stdout)), end="")
+        return
     target = console()
     target.print(summary(result, target.width, ascii_only(sys.stdout)), crop=crops(target.width))
     if result.variants:

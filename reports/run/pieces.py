@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from npusim.numbers.layers import Boundary, Piece
     from npusim.numbers.run import RunResult
     from npusim.reports.run.run_data import RunData
+    from npusim.reports.words.layout import Grid
 
 MOST_ROWS = 12
 
@@ -32,7 +33,7 @@ def title(result: RunResult) -> str:
     return f"Partition, {number} on {sides}"
 
 
-def table(data: RunData) -> Table:
+def table(data: RunData) -> Grid:
     """Return the table of pieces, a row each; if there are very many, those that take longest.
 
     The pieces and boundaries add up to the run.

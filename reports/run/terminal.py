@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from rich.console import Group, RenderableType
-from rich.table import Table
-from rich.text import Text
-
 from npusim.isa.hardware.memories import FurtherMemory
 from npusim.numbers.bounds import UNBOUND
 from npusim.numbers.layers import share, sizes_text
 from npusim.reports.run.run_data import Bar, RunData, run_data
 from npusim.reports.words import quantities as show
 from npusim.reports.words.grids import WIDEST, Column, grid, plain, table, titled
+from npusim.reports.words.layout import Grid, Group, Text
 from npusim.reports.words.names import (
     BOUND_NAMES,
     CAUSE_NAMES,
@@ -28,6 +25,8 @@ from npusim.reports.words.names import (
 )
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from npusim.numbers.layers import LayerResult
     from npusim.numbers.run import RunResult
 
@@ -46,12 +45,12 @@ BEFORE_WORDS = NAMES + VALUES + 4
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
-def render(result: RunResult, width: int = 80) -> str:
+def render(result: RunResult, width: int = 80, ascii_only: bool = False) -> str:
     """Return the summary as plain text, without colours."""
-    return plain(summary(result, width), width, crops(width))
+    return plain(summary(result, width, ascii_only), width, crops(width))
 
 
-def summary(result: RunResult, width: int, ascii_only: bool = False) -> RenderableType:
+def summary(result: RunResult, width: int, ascii_only: bool = False) -> Group:
     """Return the summary for a terminal of `width` columns; `ascii_only` draws bars of ASCII characters."""
     table_width = min(max(width, NARROWEST), WIDEST_TABLE)
     width = min(max(width, NARROWEST), WIDEST)
@@ -102,7 +101,7 @@ class _Bars:
         return Text("█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip(), style=style)
 
 
-def facts(rows: Iterable[tuple[str, str, str]], width: int) -> Table:
+def facts(rows: Iterable[tuple[str, str, str]], width: int) -> Grid:
     """Lay out facts as rows of a name, its value, and further words."""
     facts = grid(f"={NAMES}", f">{VALUES}", "= dim")
     for name, value, more in rows:
@@ -166,7 +165,7 @@ def _command(words: Sequence[str], width: int) -> Text:
         else:
             lines.append(word)
     text = " \\\n".join(" " * BEFORE_WORDS + show.printable(line) for line in lines)
-    return Text(text, no_wrap=True, overflow="ignore", style="bold")
+    return Text(text, "bold", whole_lines=True)
 
 
 def _busy(data: RunData, bars: _Bars) -> RenderableType:
@@ -174,7 +173,7 @@ def _busy(data: RunData, bars: _Bars) -> RenderableType:
     return _bar_rows([*units, stalled._replace(name="stalled")], bars, ["cyan"] * len(units) + ["yellow"])
 
 
-def _bar_rows(rows: Sequence[Bar], bars: _Bars, styles: Sequence[str], amounts: Sequence[str] = ()) -> Table:
+def _bar_rows(rows: Sequence[Bar], bars: _Bars, styles: Sequence[str], amounts: Sequence[str] = ()) -> Grid:
     """Create a table of names, amounts if there are any, shares, and bars."""
     made = grid(*(("=21", ">8", ">8", "<") if amounts else ("=15", ">8", "<")))
     for at, (row, style) in enumerate(zip(rows, styles, strict=True)):

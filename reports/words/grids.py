@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from io import StringIO
-from typing import NamedTuple
-
-from rich.console import RenderableType
-from rich.table import Table
-from rich.text import Text
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from npusim.base.console import console
+from npusim.reports.words.layout import Grid, Text, plain_lines
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 WIDEST = 110
 """Most columns of the terminal that running text and charts take."""
@@ -22,21 +22,21 @@ STYLES = {"better": "green", "worse": "red", "same": "dim", "other": ""}
 """Style of a change by its judgement."""
 
 
-def grid(*columns: str, gap: int = 2) -> Table:
+def grid(*columns: str, gap: int = 2) -> Grid:
     """Create a table without lines; a word describes each column: side, least width, style, as in ">9 dim".
 
     Sides: "<" flush left and ">" flush right, on one line; "=" wrapped; "~" wrapped, long words folded.
     """
-    table = Table.grid(padding=(0, gap))
+    table = Grid(gap)
     for column in columns:
         match = _COLUMN.fullmatch(column)
         assert match, column
         side, least, style = match.groups()
         table.add_column(
-            justify="right" if side == ">" else "left",
+            right=side == ">",
             no_wrap=side in "<>",
             overflow="fold" if side == "~" else "ellipsis",
-            min_width=int(least) if least else None,
+            least=int(least or 0),
             style=style,
         )
     return table
@@ -51,7 +51,7 @@ class Column(NamedTuple):
     """
 
     head: str
-    texts: Sequence[str | Text]
+    texts: Sequence[Any]
     right: bool = False
     least: int = 0
     optional: int = 0
@@ -63,13 +63,13 @@ class Column(NamedTuple):
         return max(len(self.head), *widths, 0)
 
 
-def table(columns: Sequence[Column], indent: int = 0) -> Table:
+def table(columns: Sequence[Column], indent: int = 0) -> Grid:
     """Lay out columns side by side, each below its head; `indent` is the width of an empty column before them."""
-    made = Table.grid(padding=(0, 1))
+    made = Grid(1)
     if indent:
-        made.add_column(width=indent)
+        made.add_column(exact=indent)
     for column in columns:
-        made.add_column(justify="right" if column.right else "left", no_wrap=True)
+        made.add_column(right=column.right, no_wrap=True)
     before = [Text("")] * bool(indent)
     made.add_row(*before, *(Text(column.head, style="dim") for column in columns))
     for row in zip(*(column.texts for column in columns), strict=True):
@@ -84,6 +84,9 @@ def titled(title: str, *body: RenderableType) -> Iterable[RenderableType]:
 
 def plain(shown: RenderableType, width: int, crop: bool = True) -> str:
     """Render for a terminal of `width` columns as text without colours; `crop` cuts longer lines."""
+    lines = plain_lines(shown, width)
+    if lines is not None and not (crop and any(len(line) > width for line in lines)):
+        return "".join(f"{line}\n" for line in lines)
     file = StringIO()
     console(file, width=width, color_system=None, force_terminal=False).print(shown, crop=crop)
     return file.getvalue()
