@@ -400,5 +400,20 @@ def save(drawn: Callable[[], Figure], kind: str, made: Mapping[str, Any], file: 
     """Write a figure in a format with its provenance. `drawn` gives the same figure for all of its formats."""
     with styled():
         figure = drawn()
+        _lay_out(figure)
         figure.savefig(file, format=kind, metadata=metadata(kind, made))
-        figure.set_layout_engine("none")
+
+
+def _lay_out(figure: Figure) -> None:
+    """Place the parts of a figure once and for all of its formats.
+
+    matplotlib would draw the whole figure one more time for each format to place its parts. The canvas of SVG measures
+    texts without a resolution, so that all formats agree.
+    """
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+
+    engine = figure.get_layout_engine()
+    if engine is not None:
+        FigureCanvasSVG(figure)
+        engine.execute(figure)
+        figure.set_layout_engine(None)
