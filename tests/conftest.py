@@ -118,6 +118,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for item in items if id(item) not in others]
 
 
+@pytest.fixture
+def one_figure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw one figure of each report and study, for tests of what else is in them.
+
+    All figures take 3 s of CPU time for a report. tests/reports/test_folder.py writes all files of a report,
+    tests/reports/test_figures.py draws every figure, tests/npusim/study/test_interrupted.py all those of a study.
+    """
+    from npusim.reports.run import figures
+    from npusim.reports.study import figures as study_figures
+
+    monkeypatch.setattr(figures, "FIGURES", {"roofline": figures.roofline})
+    monkeypatch.setattr(study_figures, "FIGURES", {"front": study_figures.front})
+
+
 @pytest.fixture(scope="session")
 def shared() -> Path:
     """The folder of reference material; tests that need it skip where it is not."""

@@ -17,6 +17,7 @@ from npusim.reports import folder, report
 from npusim.reports.run import tables
 from npusim.reports.run.series import Charts
 
+from ..command_line import command
 from ..npusim.numbers.fake_run import execution, program
 
 pytestmark = pytest.mark.slow
@@ -29,21 +30,23 @@ def result() -> RunResult:
     return measure(program(), execution())
 
 
-def _run(*words: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "npusim", "run", "digits_cnn", "--timing-only", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+RUN = ("run", "digits_cnn", "--timing-only")
 
 
-def test_report_writes_every_file(tmp_path: Path) -> None:
+def test_report_writes_every_file(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     target = tmp_path / "new" / "folder"
-    done = _run("--report", target)
+    words = [sys.executable, "-m", "npusim", *RUN, "--report", target]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert sorted(path.name for path in target.iterdir()) == sorted(each.name for each in folder.files())
     assert all(path.stat().st_size > 0 for path in target.iterdir())
     assert (target / "report.html").read_text("utf-8").startswith("<!doctype html>")
     assert (target / "roofline.png").read_bytes().startswith(b"\x89PNG")
-    again = _run("--report", target)
-    assert again.returncode == 0
+    (target / "report.html").write_text("old")
+    request.getfixturevalue("one_figure")
+    again = command(*RUN, "--report", target)
+    assert (again.status, again.err) == (0, "")
+    assert (target / "report.html").read_text("utf-8").startswith("<!doctype html>")
 
 
 @pytest.mark.parametrize("name", tables.TABLES)
@@ -89,17 +92,17 @@ def _a_folder_in_the_way(tmp_path: Path) -> tuple[Path, str]:
 def test_what_cannot_be_written_is_refused_before_the_work(case: object, tmp_path: Path) -> None:
     target, words = case(tmp_path)  # type: ignore[operator]
     before = sorted(tmp_path.rglob("*"))
-    done = _run("--report", target)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.count("\n") == 1
-    assert words in done.stderr
+    done = command(*RUN, "--report", target)
+    assert (done.status, done.out) == (2, "")
+    assert done.err.count("\n") == 1
+    assert words in done.err
     assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_two_options_may_not_write_one_file(tmp_path: Path) -> None:
-    done = _run("--report", tmp_path, "--json", tmp_path / "result.json")
-    assert done.returncode == 2
-    assert "is also --json; give each a file of its own" in done.stderr
+    done = command(*RUN, "--report", tmp_path, "--json", tmp_path / "result.json")
+    assert done.status == 2
+    assert "is also --json; give each a file of its own" in done.err
 
 
 def test_without_pyarrow_the_folder_has_all_but_parquet(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 from npusim.cli.typer_app import app
@@ -19,6 +20,7 @@ bandwidth_gb_per_s = 0.1
 """
 
 
+@pytest.mark.usefixtures("one_figure")
 def test_page_and_summary_name_the_memories(tmp_path: Path) -> None:
     (tmp_path / "chip.toml").write_text(CHIP)
     folder = tmp_path / "report"

@@ -189,6 +189,7 @@ def test_lines_break_at_no_number_and_a_long_name_stays_whole(mobilenet: RunResu
     assert not [line for line in lines if len(line) > width and "long name" not in line and "bbb" not in line]
 
 
+@pytest.mark.usefixtures("one_figure")
 def test_terminal_page_and_json_say_the_same(tmp_path: Path) -> None:
     numbers, folder = tmp_path / "run.json", tmp_path / "report"
     ran = command("run", "ds_cnn", "--timing-only", "--json", numbers, "--report", folder)

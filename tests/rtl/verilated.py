@@ -35,7 +35,7 @@ using Top = V{top};
 #define CELLS(name) rootp->{top}__DOT__##name
 """
 """What an interface knows of the module: its class and its memories."""
-_COMPILE = ("g++", "-std=c++17", "-O1", "-ffp-contract=off", "-fPIC", "-pthread")
+_COMPILE = ("g++", "-std=c++17", "-ffp-contract=off", "-fPIC", "-pthread")
 
 
 class BuildError(Exception):
@@ -110,12 +110,17 @@ def _build(top: str, interface: str, parameters: Mapping[str, int], folder: Path
     strict = () if _version_number() == OLDEST else ("-Wno-fatal",)
     verilator = ["verilator", "--cc", "-O3", "--output-split", "0", *WARNINGS, *strict]
     _run([*verilator, "--top-module", top, *chosen, "--Mdir", str(folder), *sources])
-    # One C++ file: most of the time of the small ones goes into Verilator's headers.
-    parts = [HERE / interface, HERE / IMPORTED, *sorted(folder.glob("*.cpp"))]
-    unit = folder / "all.cpp"
-    unit.write_text(_PRELUDE.format(top=top) + "".join(f'#include "{part}"\n' for part in parts))
+    # What runs once, to start the model, is a third of the code: optimising it would cost more than it saves.
+    once = sorted(folder.glob("*__Slow.cpp"))
+    often = [HERE / interface, HERE / IMPORTED, *sorted({*folder.glob("*.cpp")} - {*once})]
+    # One C++ file each: most of the time of the small ones goes into Verilator's headers.
+    for name, parts, level in (("once", once, "-O0"), ("often", often, "-O1")):
+        unit = folder / f"{name}.unit.cpp"
+        unit.write_text(_PRELUDE.format(top=top) + "".join(f'#include "{part}"\n' for part in parts))
+        _run([*_COMPILE, level, f"-I{folder}", *_includes(), "-c", str(unit), "-o", f"{folder}/{name}.o"])
     result = folder / "library.so"
-    _run([*_COMPILE, f"-I{folder}", *_includes(), "-shared", str(unit), str(_runtime()), "-o", str(result)])
+    objects = [f"{folder}/once.o", f"{folder}/often.o", str(_runtime())]
+    _run([*_COMPILE, "-shared", *objects, "-o", str(result)])
     return result
 
 
@@ -132,7 +137,7 @@ def _runtime() -> Path:
             with tempfile.TemporaryDirectory(dir=LIBRARIES) as folder:
                 unit, built = Path(folder, "runtime.cpp"), Path(folder, "runtime.o")
                 unit.write_text("".join(f'#include "{name}.cpp"\n' for name in RUNTIME))
-                _run([*_COMPILE, *_includes(), "-c", str(unit), "-o", str(built)])
+                _run([*_COMPILE, "-O1", *_includes(), "-c", str(unit), "-o", str(built)])
                 os.replace(built, path)
     return path
 

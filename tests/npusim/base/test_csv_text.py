@@ -42,6 +42,7 @@ def _model(names: tuple[str, ...]) -> bytes:
     return writer.finish([last])
 
 
+@pytest.mark.usefixtures("one_figure")
 @pytest.mark.slow
 def test_every_table_that_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All CSV files of run, its report, compare and explore, with layers that are called like formulas."""

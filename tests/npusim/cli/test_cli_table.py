@@ -52,6 +52,7 @@ def test_compile_takes_settings(tmp_path: Path) -> None:
     assert 'compiled for "edge-128, clock_mhz=250", and "edge-128, clock_mhz=300" differs in clock_mhz' in err
 
 
+@pytest.mark.usefixtures("one_figure")
 @pytest.mark.slow
 def test_explore_takes_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

@@ -24,6 +24,7 @@ def chip(tmp_path: Path) -> Path:
     return file
 
 
+@pytest.mark.usefixtures("one_figure")
 @pytest.mark.slow
 def test_bytes_are_those_of_one_machine_and_pieces_add_up(chip: Path, tmp_path: Path) -> None:
     alone, over, page = tmp_path / "alone.npz", tmp_path / "over.npz", tmp_path / "page"

@@ -85,6 +85,7 @@ def test_they_are_timed_by_their_bytes(file: Path) -> None:
     assert npusim.run(file, unknown="host", effort=3).cycles <= result.cycles
 
 
+@pytest.mark.usefixtures("one_figure")
 @pytest.mark.slow
 def test_they_are_marked_wherever_numbers_stand(file: Path, tmp_path: Path) -> None:
     outputs = {"--json": tmp_path / "r.json", "--csv": tmp_path / "r.csv", "--report": tmp_path / "page"}

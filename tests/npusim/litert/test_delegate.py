@@ -240,6 +240,7 @@ def test_a_device_of_the_hal() -> None:
         npusim.litert.Delegate(hw=closed)
 
 
+@pytest.mark.usefixtures("one_figure")
 @pytest.mark.slow
 def test_devices_of_nnadapter(tmp_path: Path) -> None:
     with nna.Context([nna.Device.acquire("npusim"), nna.Device.acquire("npusim_host")]) as context:
@@ -250,6 +251,7 @@ def test_devices_of_nnadapter(tmp_path: Path) -> None:
         assert delegate.report(tmp_path / "page").read_text("utf-8")
 
 
+@pytest.mark.usefixtures("one_figure")
 @pytest.mark.slow
 def test_the_report_is_a_page_of_all_partitions(tmp_path: Path) -> None:
     delegate = npusim.litert.Delegate(operators=["CONV_2D"])

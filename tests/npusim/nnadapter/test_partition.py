@@ -32,7 +32,7 @@ from npusim.nnadapter.gears import networks
 from npusim.nnadapter.piece_programs import Programs
 from npusim.session.devices import by_cost, by_order
 
-from ...examples import examples
+from ...examples import NIGHT, examples
 from ...graphs import Sketch, random_inputs
 from ...random_graphs import random_graph
 from ...scheduler.test_random_graphs import graphs
@@ -317,10 +317,21 @@ def table(made: Compilation) -> list[tuple[str, int]]:
     return [(piece.device, len(piece.operations)) for piece in made.gears[0].pieces]
 
 
+NETWORKS = {
+    # The stem, then four blocks of a depthwise and another convolution; the end goes with the last.
+    "ds_cnn": (13, [1, 1, 1, 5]),
+    # The stem, then a depthwise convolution in each of 17 blocks, and what is between; an addition in 10 of them.
+    "mobilenet_v2": (65, [2, 2, 3, 2, 3, 3, 2, 3, 3, 3, 2, 3, 3, 2, 3, 3, 5]),
+}
+"""How many operations a network has, and how many of them there are behind each depthwise convolution."""
+
+
 @pytest.mark.slow
-def test_mobilenet_v2_over_three_devices() -> None:
+@pytest.mark.parametrize("name", NETWORKS if NIGHT else ["ds_cnn"])
+def test_a_network_over_three_devices(name: str) -> None:
     """An NPU without depthwise convolutions, one without fully connected layers, and the host."""
-    graph = npusim.load("mobilenet_v2")
+    graph = npusim.load(name)
+    operations, between = NETWORKS[name]
     alone = npusim.simulate(npusim.compile(graph), random_inputs(graph))
     with devices(lacking("depthwise_conv_2d"), lacking("fully_connected"), "npusim_host") as given:
         context = nna.Context(given)
@@ -330,13 +341,11 @@ def test_mobilenet_v2_over_three_devices() -> None:
         result = execution.compute()
         by_cost_ = compiled(graph, context, "cost")
     np.testing.assert_array_equal(result.outputs[0], alone.outputs[0])
-    # The stem, then a depthwise convolution in each of 17 blocks, and what is between; an addition in 10 of them.
-    between = [2, 2, 3, 2, 3, 3, 2, 3, 3, 3, 2, 3, 3, 2, 3, 3]
-    rows = [("npu_0", 1), *(row for many in [*between, 5] for row in (("npu_1", 1), ("npu_0", many)))]
+    rows = [("npu_0", 1), *(row for many in between for row in (("npu_1", 1), ("npu_0", many)))]
     assert table(ordered) == rows
-    assert sum(many for _, many in rows) == len(graph.nodes)
+    assert sum(many for _, many in rows) == len(graph.nodes) == operations
     # By cost only the last layers, which the second NPU lacks, are elsewhere.
-    assert table(by_cost_) == [("npu_1", 63), ("npu_0", 2)]
+    assert table(by_cost_) == [("npu_1", operations - 2), ("npu_0", 2)]
     (gear,) = by_cost_.gears
     fastest = by_cost_.timed(gear)
     assert fastest is not None

@@ -62,6 +62,7 @@ def test_the_block_says_how_to_have_the_run_again(model: Path, tmp_path: Path) -
     assert str(model.parent) not in json.dumps(found)
 
 
+@pytest.mark.usefixtures("one_figure")
 @pytest.mark.slow
 def test_the_same_run_gives_the_same_file_wherever_it_is_written(model: Path, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
@@ -134,6 +135,7 @@ def test_results_from_before_are_compared_too(model: Path, tmp_path: Path) -> No
     assert "\x1b" not in out
 
 
+@pytest.mark.usefixtures("one_figure")
 @pytest.mark.slow
 def test_page_and_figures_say_it(model: Path, tmp_path: Path) -> None:
     found = result(tmp_path, model, "--seed", "5", "--report", tmp_path / "out")["provenance"]
@@ -141,9 +143,9 @@ def test_page_and_figures_say_it(model: Path, tmp_path: Path) -> None:
     assert found["model_sha256"] in page
     assert "npusim run net.tflite --seed 5" in page
     assert str(model.parent) not in page
-    vector = (tmp_path / "out" / "energy.svg").read_text()
+    vector = (tmp_path / "out" / "roofline.svg").read_text()
     description = re.search(r"<dc:description>(.*?)</dc:description>", vector, re.DOTALL)
     assert description is not None
     assert json.loads(description[1].replace("&quot;", '"')) == found
-    image = pytest.importorskip("PIL.Image").open(tmp_path / "out" / "energy.png")
+    image = pytest.importorskip("PIL.Image").open(tmp_path / "out" / "roofline.png")
     assert json.loads(image.text["Description"]) == found

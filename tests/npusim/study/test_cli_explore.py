@@ -16,6 +16,8 @@ from npusim.study.evaluate import Record
 from ...command_line import command
 from .spaces import space_file
 
+pytestmark = pytest.mark.usefixtures("one_figure")
+
 SPACE = """
 objectives = ["latency", { key = "inferences_per_s" }, "area"]
 [parameters]

@@ -92,6 +92,7 @@ def test_study_draws_it_again(interrupted: tuple[Path, str, str]) -> None:
     assert {file: file.read_bytes() for file in drawn} == before
 
 
+@pytest.mark.usefixtures("one_figure")
 @pytest.mark.slow
 def test_a_study_is_drawn_while_a_search_goes_on(interrupted: tuple[Path, str, str]) -> None:
     study, _, _ = interrupted

@@ -7,14 +7,15 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from npusim.study.evaluate import Record
+from npusim.study.evaluate import Record, Workload
 from npusim.study.explore import explore
 from npusim.study.metrics import front, hypervolume
 from npusim.study.samplers import random_points, sampler
 from npusim.study.space import Space
 from npusim.study.study import Study
 
-from .spaces import digits, sampling, space_file
+from ...graphs import Sketch
+from .spaces import sampling, space_file
 
 SPACE = {
     "mac_array.rows": [4, 8, 16, 32],
@@ -28,10 +29,16 @@ SPACE = {
 
 @pytest.fixture(scope="module")
 def grid(tmp_path_factory: pytest.TempPathFactory) -> Study:
-    """The whole grid: 972 points, a third of them executed."""
+    """The whole grid of a small network: 972 points, a third of them executed."""
+    sketch = Sketch("network")
+    wide = sketch.conv(sketch.input(1, 16, 16, 12), 24, (3, 3))
+    network = sketch.graph([sketch.conv(sketch.logistic(wide), 16, (1, 1))])
     folder = tmp_path_factory.mktemp("grid") / "study"
     objectives = ["latency", "energy", "area"]
-    return explore([digits()], space_file(SPACE, objectives=objectives).space, sampling("grid"), folder)
+    return explore(
+        [Workload("network", network, 1.0)],
+        space_file(SPACE, objectives=objectives).space, sampling("grid"), folder,
+    )  # fmt: skip
 
 
 def searched(study: Study, kind: str, points: int, seed: int, space: Space | None = None) -> list[Record]:
