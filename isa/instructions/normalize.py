@@ -23,15 +23,13 @@ from npusim.isa.instructions.lanes import (
 )
 from npusim.isa.instructions.memory import Memory, Write
 from npusim.isa.instructions.region import Regions, Space, dense
-from npusim.isa.instructions.rows import METHODS, Rows
+from npusim.isa.instructions.rows import HELD_ROWS, METHODS, Rows
 from npusim.isa.instructions.word import ADDRESS_BITS, SIGNS, bits
 
 FUNCTIONS = ("layer", "rms")
 """Functions of `vec.normalize`, in the order of its field."""
 PARAMETER_BYTES = 8
 """Bytes of the factor and the addend of one element of a row, both float32."""
-HELD_ROWS = 16
-"""Rows whose statistics a lane holds, so that it loads factors and addends once for all of them: an assumption."""
 LONGEST_FUSED = 1 << 16
 """Most elements of a row of the method "fused": n * (sum of squares) then is below 2**53, exact in float64."""
 
@@ -142,12 +140,10 @@ class Normalize(Rows):
         several rows together.
         """
         groups = self.groups(context, self.depth)
-        whole, rest = divmod(self.rows, HELD_ROWS)
-        roots = whole * self.groups(context, HELD_ROWS) + self.groups(context, rest)
         steps = _ACTIONS[METHODS[self.fused], FUNCTIONS[self.function]]
         return (
             self.part(context, steps, self.rows * self.depth, self.rows * groups),
-            self.part(context, {"vector_exp": 1}, self.rows, roots),
+            self.part(context, {"vector_exp": 1}, self.rows, self.held_groups(context)),
             Work({}, 0, self._blocks * groups, PARAMETER_BYTES),  # the loading of parameters gives no results
         )
 

@@ -40,6 +40,8 @@ EXPONENTIALS_BYTES = EXPONENTIALS * EXPONENTIAL_BYTES
 """Bytes of a table of exponentials, float32 or int32."""
 PASSES_OF_EXPONENTIALS = 2
 """Passes over a row that need its exponentials: for their sum, and for the quotients."""
+HELD_ROWS = 16
+"""Rows whose sums a lane holds, so that lanes compute roots or reciprocals of several rows together: an assumption."""
 
 
 class Rows(VectorInstruction):
@@ -82,6 +84,11 @@ class Rows(VectorInstruction):
     def faults(self) -> list[str]:
         """There is at least one element."""
         return zero_faults(self, ("rows", "depth"))
+
+    def held_groups(self, context: Context) -> int:
+        """Return the number of times that the lanes are filled with one value per row, in runs of `HELD_ROWS` rows."""
+        whole, rest = divmod(self.rows, HELD_ROWS)
+        return whole * self.groups(context, HELD_ROWS) + self.groups(context, rest)
 
     def by_rows(
         self, memory: Memory, compute: Callable[[Values], Values], source_type: DTypeLike, dtype: DTypeLike
@@ -235,10 +242,13 @@ class Softmax(Formatted, Rows):
     def work(self, context: Context) -> tuple[Work, ...]:
         """Three passes over a row (maximum; exponential and add; exponential and quotient, or difference), and one
         reciprocal or logarithm per row. In as_float32 an exponential has twice the bits and counts twice, or it is a
-        look-up of 4 bytes.
+        look-up of 4 bytes. "fused" of 8_bit takes the reciprocals of several rows together.
         """
         way = self.way
-        return self.parts(context, way.of_element, way.of_row)
+        elements, of_rows = self.parts(context, way.of_element, way.of_row)
+        if way is _TABLE_WAY and not self.gap:
+            of_rows = of_rows._replace(groups=self.held_groups(context))
+        return elements, of_rows
 
 
 def _fixed_point(row: Softmax, memory: Memory, rows: Values) -> Values:

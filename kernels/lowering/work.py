@@ -197,6 +197,11 @@ class Work(Part):
         return self.entries == 1 and given and len(self.outputs) == 1
 
     @property
+    def is_batch_of_products(self) -> bool:
+        """True for a batch of products of two activations, such as the scores of attention heads."""
+        return self.weights is not None and self.entries > 1
+
+    @property
     def output(self) -> Rows:
         """The first output."""
         return self.outputs[0]

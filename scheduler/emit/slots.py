@@ -173,7 +173,8 @@ class SlotBuilder:
         for root in self.residents.roots:
             if storages[root].pinned:
                 self.memory.take(self.layout.address(root), storages[root].size_bytes, 0, plans[-1].last)
-        for root in sorted(self.residents.roots, key=lambda r: (-storages[r].size_bytes, r)):
+        roots = self.residents.roots.difference(self._operands.links)
+        for root in sorted(roots, key=lambda r: (-storages[r].size_bytes, r)):
             each = storages[root]
             first = plans[max(each.first, 0)].first
             if each.from_dram:

@@ -162,8 +162,10 @@ def share_in_place(
     """Return the aliases with which outputs reuse the memory of an input that no later item reads.
 
     This holds only for tensors that works alone read and write, which may be in the scratchpad. Outputs in `apart`
-    keep memory of their own.
+    keep memory of their own, and so do batches of products and what works make of them: in a chain, stripes of
+    neighbouring stages are alive at a time.
     """
+    products: set[int] = set()
     parent = dict(aliases.parent)
     forest = Aliases(parent)
     fixed = {*graph.inputs, *graph.outputs, *(state.before for state in graph.states)}
@@ -184,6 +186,9 @@ def share_in_place(
         before = [forest.root(tensor)[0] for tensor in operands(graph, items[index - 1])[0]] if index else []
         output = operand_tensor(graph, item.node, item.body.output.operand)
         sources = [operand_tensor(graph, item.node, rows.operand) for rows in item.body.reads]
+        if item.body.is_batch_of_products or not products.isdisjoint(sources):
+            products.add(output)
+            continue
         roots = [forest.root(source)[0] for source in sources]
         # Prefer inputs that the work before does not read: reusing one that it reads would prevent fusing the pair.
         for position in sorted(item.body.overwrites, key=lambda each: roots[each] in before):

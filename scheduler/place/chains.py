@@ -141,14 +141,15 @@ def links_from(residents: Residents, first: int) -> Iterator[Link]:
     """Yield the links of the longest chain that may begin at an item."""
     sharing = residents.sharing
     read: set[int] = set()
-    of_products = _is_batch_of_products(sharing.items[first].body)
+    body = sharing.items[first].body
+    of_products = isinstance(body, Work) and body.is_batch_of_products
     for index in range(first, len(residents.sharing.items) - 1):
         item, following = sharing.items[index], sharing.items[index + 1]
         if not isinstance(item.body, Work) or not isinstance(following.body, Work):
             return
         if not all(_goes_in_stripes(work, of_products) for work in (item.body, following.body)):
             return
-        link = _link(residents, index, item.body, following.body)
+        link = _link(residents, index, item.body, following.body, of_products)
         if link is None:
             return
         # A result may overwrite an input of its own stage, row by row. It must not overwrite what an earlier stage
@@ -159,11 +160,6 @@ def links_from(residents: Residents, first: int) -> Iterator[Link]:
         yield link
 
 
-def _is_batch_of_products(body: object) -> bool:
-    """Return True for products of two activations, a batch of them. Chains of convolutions need no batch entries."""
-    return isinstance(body, Work) and body.weights is not None and body.entries > 1
-
-
 def _goes_in_stripes(work: Work, of_products: bool) -> bool:
     """Return True if a work can be a stage of a chain; of_products: one whose stages all need the same rows."""
     if not of_products:
@@ -171,16 +167,17 @@ def _goes_in_stripes(work: Work, of_products: bool) -> bool:
     return not work.fetched and len(work.outputs) == 1
 
 
-def _link(residents: Residents, index: int, work: Work, following: Work) -> Link | None:
+def _link(residents: Residents, index: int, work: Work, following: Work, of_products: bool) -> Link | None:
     """Return the feature map that an item hands to the next one; None if the two cannot be fused.
 
-    They can be if no other item touches the map, it is not resident in the scratchpad, and both divide it into the
-    same rows.
+    They can be if no other item touches the map and both divide it into the same rows. Without batch entries it must
+    not be resident in the scratchpad; with them stripes pay there too, because two units work at a time.
     """
     root, offset = residents.sharing.outputs[index][0]
     storage = residents.sharing.storages[root]
     private = (storage.first, storage.last, storage.writes) == (index, index + 1, (index,))
-    if root in residents.roots or not private or storage.from_dram or storage.to_dram or offset:
+    stays = root in residents.roots and not of_products
+    if stays or not private or storage.from_dram or storage.to_dram or offset:
         return None
     positions = [
         position for position, part in enumerate(residents.sharing.inputs[index + 1]) if part == (root, 0)

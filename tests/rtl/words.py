@@ -11,7 +11,7 @@ from npusim.isa.instructions.gather import ANYWHERE
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.lanes import FORMAT_NAMES
 from npusim.isa.instructions.mac import HALVINGS_BITS
-from npusim.isa.instructions.normalize import HELD_ROWS
+from npusim.isa.instructions.rows import HELD_ROWS
 from npusim.isa.instructions.table import all_instructions
 from npusim.isa.instructions.vector import INT16_TABLES, TYPES
 from npusim.isa.instructions.word import WAIT_SPECS, WAITS, FieldSpec
