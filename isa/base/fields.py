@@ -327,6 +327,8 @@ class Section:
     """A table of a hardware file: frozen, and unknown keys are refused."""
 
     model_fields: ClassVar[dict[str, Field]] = {}
+    model_config: ClassVar[Mapping[str, Any]] = {"frozen": True, "extra": "forbid", "strict": True}
+    """The name that tables had as models of pydantic; it goes with the next version."""
 
     def __init_subclass__(cls) -> None:
         """Collect the fields of the base classes, from the last one on, and those of the class itself."""
