@@ -194,7 +194,7 @@ class Request:
         changes = list(map(ne, self.rows, [-1, *self.rows]))
         self.visits = list(compress(range(len(self.rows)), changes))
         misses = map(self.paid.__mul__, changes)
-        self.ends: list[int] = list(accumulate(map(add, self.cycles, misses) if self.paid else self.cycles))
+        self.ends = list(accumulate(map(add, self.cycles, misses) if self.paid else self.cycles))
 
     def _add_up_evenly(self, cycles_of: Mapping[int, int], per_row: int) -> None:
         """Compute the running sums of a transfer through consecutive rows, without a step for each grant.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Generic, Self, TypeVar
 
@@ -15,6 +15,8 @@ _FEW = 512
 class Busy:
     """The bytes of a memory that are in use over time: a list while uses are few, then a segment tree over time.
 
+    The list has (last, first, start, end) in order, so uses that ended before a span are skipped without a look.
+
     A node of the tree stands for 2**k moments, its two children for the halves. A use covers at most two whole nodes
     of each size. Every node holds the union of the bytes of uses that cover it (`_covered`), and of all uses within it
     (`_within`). So the bytes in use during a span are the union of a few unions. The root is node 1; the children of
@@ -25,7 +27,7 @@ class Busy:
 
     def __init__(self, most_few: int = _FEW) -> None:
         self._most_few = most_few
-        self._few: list[tuple[int, int, int, int]] | None = []
+        self._few: list[tuple[int, ...]] | None = []
         self._moments = 64
         self._covered: dict[int, list[int]] = {}
         self._within: dict[int, list[int]] = {}
@@ -35,11 +37,11 @@ class Busy:
         if self._few is None:
             self._plant(start, end, first, last)
         elif start < end:
-            self._few.append((start, end, first, last))
+            insort(self._few, (last, first, start, end))
             if len(self._few) > self._most_few:
                 few, self._few = self._few, None
-                for use in few:
-                    self._plant(*use)
+                for done, begun, *span in few:
+                    self._plant(*span, begun, done)
 
     def _plant(self, start: int, end: int, first: int, last: int) -> None:
         while last + 1 >= self._moments:
@@ -53,9 +55,8 @@ class Busy:
     def during(self, first: int, last: int) -> list[tuple[int, int]]:
         """Return the byte spans that are in use at some time from `first` to `last`, sorted by start."""
         if self._few is not None:
-            return sorted(
-                [(start, end) for start, end, begun, done in self._few if begun <= last and first <= done]
-            )
+            ended = bisect_left(self._few, (first,))
+            return sorted([(start, end) for _, begun, start, end in self._few[ended:] if begun <= last])
         unions = []
         above: set[int] = set()
         for node in self._nodes(first, min(last, self._moments - 2)):

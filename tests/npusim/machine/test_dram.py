@@ -198,6 +198,36 @@ def serve(hardware: Hardware, load: Load, calm: int = 0) -> Served:
     return Served(merged([(t.requester, t.start_cycle, t.end_cycle) for t in port.transfers]), done, counts)
 
 
+class Counting(simpy.Environment):
+    """An environment that counts its events."""
+
+    events = 0
+
+    def step(self) -> None:
+        self.events += 1
+        super().step()
+
+
+@pytest.mark.parametrize("size", [32, 256, 10_000])
+def test_a_transfer_that_nobody_meets_takes_three_events(size: int) -> None:
+    """The port wakes up, the last grant ends, and the requester goes on."""
+
+    def events(number: int) -> int:
+        env = Counting()
+        port = MemoryPort(env, machine())
+
+        def requester() -> Generator[simpy.Event, Any, None]:
+            for position in range(number):
+                region = Region(Space.DRAM, position * size, (size,), ())
+                yield port.access(Requester(0, "dma0"), region, False, {})
+
+        env.process(requester())
+        env.run()
+        return env.events
+
+    assert events(7) - events(2) == 5 * 3
+
+
 def merged(busy: list[tuple[str, int, int]]) -> list[tuple[str, int, int]]:
     """Adjacent stretches of one requester as one."""
     found: list[tuple[str, int, int]] = []
