@@ -147,7 +147,8 @@ class MemoryPort:
             else:
                 yield from self._serve_alone(request)
             if request.next == len(request.rows):
-                request.done.succeed(request.landed)
+                if not request.done.triggered:
+                    request.done.succeed(request.landed)
                 # Wait for requests that the end of this transfer causes in the same cycle: they may come next.
                 if self._active or self._fetches:
                     yield Settled(env, MEMORY_PORTS_DECIDE)
@@ -229,9 +230,12 @@ class MemoryPort:
         """Serve all grants of a request. If another request arrives or becomes urgent, stop after the current grant."""
         env, before = self.env, self._rows.opened
         start, stop = int(env.now), len(request.rows)
-        if stop == 1:  # a newcomer would not change it
+        if stop == 1 and request.landings is None:
+            # A newcomer would not change it, so the end is certain, and requester and port both wait for it.
             passed = request.pass_alone(stop, start, self._rows)
-            yield self._end(request, stop, request.end(passed))
+            request.done._ok, request.done._value = True, request.landed
+            env.schedule(request.done, NORMAL, request.end(passed) - start)
+            yield request.done
             self._count_opened(request, self._rows.opened - before)
             self._account(request, start, passed)
             return

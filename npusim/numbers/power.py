@@ -262,9 +262,11 @@ def layer_energy_uj(program: Program, execution: Execution) -> dict[str, Amounts
 def _priced(counts: Sequence[Mapping[str, int]], program: Program) -> dict[str, Amounts]:
     """Return the energy of action counts in pJ by component, float64 [len(counts)] each."""
     price, component = prices(program.hardware), components(program.hardware)
-    found: dict[str, Amounts] = {}
+    found: dict[str, list[float]] = {}
     for at, actions in enumerate(counts):
         for name, number in actions.items():
-            row = found.setdefault(component[name], np.zeros(len(counts)))
+            row = found.get(component[name])
+            if row is None:
+                row = found[component[name]] = [0.0] * len(counts)
             row[at] += number * price[name]
-    return found
+    return {name: np.array(row) for name, row in found.items()}

@@ -5,7 +5,7 @@ All functions are pure numpy over the arrays of a `Trace`; times are cycles, int
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -50,11 +50,18 @@ def union_cycles(started: Times, ended: Times) -> int:
     return int(np.maximum(reached - np.maximum(starts, before), 0).sum())
 
 
+def _runs_on(trace: Trace, units: Sequence[Unit]) -> NDArray[np.bool_]:
+    """Return whether each instruction runs on one of the units, by a table of all, which is faster than `np.isin`."""
+    table = np.zeros(len(Unit), bool)
+    table[list(units)] = True
+    return table[trace.unit]
+
+
 def busy_cycles(trace: Trace, total: int) -> BusyCycles:
     """Return the busy cycles of each type of unit in a run of `total` cycles."""
 
     def of(*units: Unit) -> int:
-        chosen = np.isin(trace.unit, [int(unit) for unit in units])
+        chosen = _runs_on(trace, units)
         return union_cycles(trace.started[chosen], trace.ended[chosen])
 
     return BusyCycles(
@@ -70,7 +77,7 @@ def _working_unit(program: Program, trace: Trace) -> NDArray[np.int8]:
     Instructions of the MAC array, the vector unit and the host advance their layer. A copy does only if the layer
     itself is a copy (concatenation, padding), not if it loads operands for another unit.
     """
-    advances = np.isin(trace.unit, [int(unit) for unit in ADVANCING])
+    advances = _runs_on(trace, ADVANCING)
     for name in {unit.kind.name for unit in MOVING}:
         own = np.array([layer.unit == name for layer in program.layers], bool)
         units = [int(unit) for unit in MOVING if unit.kind.name == name]
