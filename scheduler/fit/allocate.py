@@ -40,8 +40,8 @@ class Busy:
             insort(self._few, (last, first, start, end))
             if len(self._few) > self._most_few:
                 few, self._few = self._few, None
-                for done, begun, *span in few:
-                    self._plant(*span, begun, done)
+                for done, begun, use_start, use_end in few:
+                    self._plant(use_start, use_end, begun, done)
 
     def _plant(self, start: int, end: int, first: int, last: int) -> None:
         while last + 1 >= self._moments:
