@@ -21,7 +21,7 @@ from npusim.isa.base import user_file
 from npusim.isa.base.errors import NpusimError
 
 _GENERATOR_SOURCES = {
-    "npusim.frontends.tflite": ("flatbuffer.py", "versions.py"),
+    "npusim.frontends.tflite": ("flatbuffer.py",),
     "npusim.models": ("options.py", "writer.py", "synthesis.py", "topologies.py"),
 }
 """Source files that determine a model, by package."""

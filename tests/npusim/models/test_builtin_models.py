@@ -452,6 +452,11 @@ def test_a_cache_that_holds_pipes_and_links_is_done_without(cache_folder: Path, 
     assert (tmp_path / "mine").read_bytes() == b"mine"
 
 
+def test_the_sources_of_the_generator_exist() -> None:
+    """Without one of them, each process would generate its model again, in silence."""
+    assert model_cache._generator() is not None
+
+
 def test_a_changed_generator_replaces_what_its_predecessor_left(
     cache_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
