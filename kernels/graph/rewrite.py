@@ -142,6 +142,23 @@ def expand(graph: Graph, hardware: Hardware) -> Graph:
     )
 
 
+def without(graph: Graph, op: str) -> Graph:
+    """Return the graph with every call of an operator expanded, where it has an expansion, whatever computes it."""
+    tensors, nodes = list(graph.tensors), []
+    states = frozenset(state.after for state in graph.states)
+    for node in graph.nodes:
+        call = call_of(graph, node) if node.op == op else None
+        expand = None if call is None else operator(op).expander(call)
+        found = None if call is None or expand is None else expand(call)
+        if found is None:
+            nodes.append(replace(node, bodies=tuple(without(body, op) for body in node.bodies)))
+            continue
+        added, parts = _nodes(len(tensors), graph, node, found, states)
+        tensors += added
+        nodes += parts
+    return replace(graph, tensors=tuple(tensors), nodes=tuple(nodes))
+
+
 def _parts(graph: Graph, node: Node, hardware: Hardware) -> Expansion | None:
     """Return a node as simpler calls, if it has some and nothing else computes it."""
     entry = operator(node.op)

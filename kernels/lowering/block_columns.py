@@ -22,7 +22,7 @@ from npusim.isa.instructions.block_mac import (
     parameter_bytes,
 )
 from npusim.isa.instructions.real_mac import float_columns
-from npusim.kernels.lowering.mac_work import alike, channel_step, product
+from npusim.kernels.lowering.mac_work import alike, product
 from npusim.kernels.lowering.work import Constants, Parts, Rows, Tile, TileAddresses, Work, same_rows
 from npusim.kernels.operator.operands import input_type, quantization
 from npusim.kernels.operator.operator import Call
@@ -94,7 +94,8 @@ def lower_block_product(call: Call, hardware: Hardware) -> Parts:
     def constants(first: int, last: int) -> Constants:
         return _constants(call, first // size, last // size, constant_bytes(first, last))
 
-    step = channel_step(hardware) if codes else float_columns(array, ifm.dtype)
+    # The array loads at most a row of weights a cycle, so narrower tiles would compute more slowly than they load.
+    step = engine.width(array) if codes else float_columns(array, ifm.dtype)
     return (
         Work(
             rows=rows,

@@ -43,6 +43,9 @@ class Target:
         """Return the file of a graph, named `name`. Raises GraphError for what the format cannot express."""
         if not self.dynamic_range:
             self._refuse_dynamic_range(graph)
+        from npusim.kernels.graph.rewrite import without
+
+        graph = without(graph, "block_product")  # no format is written with weights in blocks
         names = (word for suffix, word in self.by_suffix.items() if name.lower().endswith(suffix))
         content: bytes = getattr(import_module(self.module), next(names, "written"))(graph)
         return content

@@ -17,6 +17,7 @@ from npusim.isa.base.tensor import SIZE_ONLY, Array, TensorType
 from npusim.kernels.graph.graph import Graph, Node, Tensor, call_of, quoted
 from npusim.kernels.graph.inference import layer_name
 from npusim.kernels.graph.reference import results
+from npusim.kernels.graph.rewrite import without
 from npusim.kernels.operator.parameters import DYNAMIC_RANGE, Activated
 from npusim.kernels.table import known, operator
 from npusim.quantization.rules import RULES, Way
@@ -31,7 +32,7 @@ def prepared(graph: Graph) -> Graph:
     Raises GraphError for a graph that has IF or WHILE, keeps states, has no data, or computes nothing in float32.
     """
     _require_floats(graph)
-    graph = _with_constants(graph)
+    graph = without(_with_constants(graph), "block_product")
     graph = _without_normalizations(graph)
     return _with_activations(graph)
 

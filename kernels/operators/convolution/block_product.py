@@ -26,11 +26,12 @@ from npusim.kernels.lowering.block_columns import (
 )
 from npusim.kernels.lowering.float_lanes import columns
 from npusim.kernels.operator.element_types import quantize_results
-from npusim.kernels.operator.operands import by_type, input_type, input_value, quantization
+from npusim.kernels.operator.expansion import Expansion
+from npusim.kernels.operator.operands import by_type, input_type, input_value, known, quantization
 from npusim.kernels.operator.operator import Call, Lowering, Operator, Shapes, Values, need
 from npusim.kernels.operator.parameters import Activated, Count
 from npusim.kernels.operator.rescale import limited
-from npusim.kernels.operators.convolution import weighted_sum
+from npusim.kernels.operators.convolution import fully_connected, weighted_sum
 
 
 class Parameters(Activated):
@@ -99,18 +100,37 @@ def _steps(call: Call[Parameters], values: Values) -> Any:
     return steps
 
 
-def _floats(call: Call[Parameters], values: Values) -> list[Array]:
-    """Multiply with dequantized weights, which are rounded to the type of the scales' product and of the vectors."""
-    inner = call.parameters.inner
+def _weights(call: Call[Parameters], values: Values) -> Any:
+    """Return dequantized weights [units, inner]: float32 products, rounded to the type of the vectors."""
     scales: Any = input_value(values, SCALES)
-    bias: Any = values[BIAS] if len(values) > BIAS else None
-    vectors: Any = input_value(values).reshape(-1, inner)
     with np.errstate(all="ignore"):
         weights = _steps(call, values).astype(np.float32) * scales.astype(np.float32)[..., None]
-        weights = weights.reshape(len(weights), -1)[:, :inner].astype(call.outputs[0].numpy_dtype)
-        products = vectors.astype(np.float64) @ weights.astype(np.float64).T
+        return weights.reshape(len(weights), -1)[:, : call.parameters.inner].astype(input_type(call).dtype)
+
+
+def _floats(call: Call[Parameters], values: Values) -> list[Array]:
+    """Multiply with dequantized weights."""
+    bias: Any = values[BIAS] if len(values) > BIAS else None
+    vectors: Any = input_value(values).reshape(-1, call.parameters.inner)
+    with np.errstate(all="ignore"):
+        products = vectors.astype(np.float64) @ _weights(call, values).astype(np.float64).T
         sums = weighted_sum.finish_floats(call, products, bias)
-    return [sums.astype(call.outputs[0].numpy_dtype).reshape(call.outputs[0].shape)]
+        return [sums.astype(call.outputs[0].numpy_dtype).reshape(call.outputs[0].shape)]
+
+
+def _expanded(call: Call[Parameters]) -> Expansion | None:
+    """Return a product of floats with weights that are dequantized before they are stored; None without their data."""
+    data = known(call)
+    if not input_type(call).real or any(data[at] is None for at in (WEIGHTS, SCALES)):
+        return None
+    if optional_type(call, ZERO_POINTS) is not None and data[ZERO_POINTS] is None:
+        return None
+    found = Expansion(len(call.inputs))
+    weights = found.constant(_weights(call, data))
+    bias = BIAS if optional_type(call, BIAS) is not None else None
+    how = fully_connected.Parameters(keep_num_dims=True, activation=call.parameters.activation)
+    found.results += found.call("product", "fully_connected", (0, weights, bias), call.outputs, how)
+    return found
 
 
 def _codes(call: Call[Parameters], values: Values) -> list[Array]:
@@ -187,6 +207,7 @@ BLOCK_PRODUCT = Operator(
     infer=_infer,
     reference=by_type({"int8": _codes, "uint8": _codes, "float16": _floats, "float32": _floats}),
     workload=_workload,
+    expand=_expanded,
     lowerings=(
         Lowering("mac", (_on_codes, *_RULES), lower_block_product, (_quantized,)),
         Lowering("mac", (_on_floats, *_RULES), lower_block_product, (_dequantized, columns)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from npusim.frontends.forms.networks import Network, Node
+from npusim.frontends.forms.packed_weights import PackedWeights
 from npusim.frontends.forms.qdq import Codes
 from npusim.frontends.forms.qdq_groups import Plan, Seen
 from npusim.isa.base.errors import GraphError
@@ -17,6 +18,7 @@ class NetworkValues:
 
     builder: the graph under construction.
     makers: the index of the node that makes each tensor.
+    packed: for constants that are dequantized weights in blocks, how they are stored.
     """
 
     def __init__(
@@ -25,6 +27,7 @@ class NetworkValues:
         """outer: the values of the network that this one is a body of, which it sees too."""
         self.builder = builder
         self.makers: dict[int, int] = {}
+        self.packed: dict[int, PackedWeights] = {}
         self._network, self._plan, self._outer = network, plan, outer
         self._numbers: dict[str, int] = {}
         self._codes: dict[str, int] = {}

@@ -14,6 +14,7 @@ from npusim.frontends.forms.accumulators import SUMS, has_own_bias, real_sum
 from npusim.frontends.forms.conversion import Conversion, Step
 from npusim.frontends.forms.network_values import NetworkValues
 from npusim.frontends.forms.networks import Network, Node
+from npusim.frontends.forms.packed_weights import PackedWeights
 from npusim.frontends.forms.signatures import arguments, dealt
 from npusim.frontends.forms.widening import BYTES, ORDERED, chooses, wider
 from npusim.isa.base.errors import GraphError
@@ -144,6 +145,11 @@ class NodeConversion(Conversion):
             return self._around.body(network, operands)
         except GraphError as fault:
             raise self.located(fault) from None
+
+    @property
+    def packed(self) -> dict[int, PackedWeights]:
+        """How constants that are dequantized weights in blocks are stored."""
+        return self._around.packed
 
     # Operands
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from npusim.frontends.forms.node_conversion import NodeConversion
 from npusim.frontends.forms.node_rows import Row
+from npusim.frontends.forms.packed_weights import packed
 from npusim.frontends.forms.qdq import Codes, codes_of, held_type
 from npusim.isa.base.elements import element, is_element
 from npusim.isa.base.tensor import Quantization
@@ -61,9 +62,26 @@ def _dequantize(c: NodeConversion) -> Sequence[int | None]:
     codes = _codes(c, c.builder.type(x).dtype)
     asked = _real_type(c, "output_dtype")
     if codes is None or asked != "float32":
-        return [c.cast(_dequantized_by_steps(c, x), asked)]
+        made = c.cast(_dequantized_by_steps(c, x), asked)
+        _note_blocks(c, x, made)
+        return [made]
     c.dequantized(c.coded(x, _at_axis(c, codes.quantization, c.shape(x))))
     return [None]
+
+
+def _note_blocks(c: NodeConversion, x: int, made: int) -> None:
+    """Note how a constant matrix in blocks along its first axis is stored, for a product with it."""
+    tensors, size = c.builder.tensors, int(c.attribute("block_size", 0))
+    operands = [x, c.real("scale"), *([c.real("zero_point")] if c.has("zero_point") else [])]
+    data = [tensors[number].array for number in operands]
+    if size <= 0 or int(c.attribute("axis", 1)) % 2 or any(each is None for each in data):
+        return
+    bits = c.bits("x") or c.builder.type(x).element.bits
+    zeros = data[2] if len(data) > 2 else None
+    if c.builder.type(made).dtype == c.builder.type(operands[1]).dtype:
+        weights = packed(data[0], data[1], zeros, bits, size)
+        if weights is not None:
+            c.packed[made] = weights
 
 
 def as_floats(c: NodeConversion, tensor: int) -> int:

@@ -9,7 +9,9 @@ import numpy as np
 
 from npusim.frontends.forms.node_conversion import NodeConversion
 from npusim.frontends.forms.node_rows import Row, microsoft
+from npusim.frontends.forms.packed_weights import PackedWeights, block_product
 from npusim.frontends.onnx.operations.onnx_moves import from_front
+from npusim.isa.base.block_format import BITS, BlockFormat
 from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.kernels.graph.builder import unshaped
 
@@ -86,17 +88,40 @@ def _matmul_bits(c: NodeConversion) -> Sequence[int]:
     c.require(
         not c.attribute("weight_prepacked", 0), "has weights packed for one processor (weight_prepacked)"
     )
-    weights = c.constant(_unpacked(c).astype(dtype))
     bias = c.real("bias") if c.has("bias") else None
-    kind = unshaped(dtype.name)
-    return [c.node("fully_connected", [a, weights, bias], kind, keep_num_dims=True)]
+    if (weights := _packed(c)) is not None:
+        return [block_product(c, a, weights, bias)]
+    whole = c.constant(_unpacked(c).astype(dtype))
+    return [c.node("fully_connected", [a, whole, bias], unshaped(dtype.name), keep_num_dims=True)]
+
+
+def _packed(c: NodeConversion) -> PackedWeights | None:
+    """Return the weights as they are stored; None for another order, or zero points that are no packed integers."""
+    columns, inner = int(c.attribute("N", 0)), int(c.attribute("K", 0))
+    bits, size = int(c.attribute("bits", 4)), int(c.attribute("block_size", 0))
+    if bits not in BITS or min(columns, inner, size) <= 0 or size * bits % 8 or c.has("g_idx"):
+        return None
+    scales, packed = c.value("scales"), c.value("B")
+    zeros = c.value("zero_points") if c.has("zero_points") else None
+    form = BlockFormat(bits, size, scales.dtype.itemsize, zeros is not None)
+    counts = [
+        (packed, form.weight_bytes(inner), (np.uint8,)),
+        (scales, form.blocks(inner), (np.float16, np.float32)),
+        *([] if zeros is None else [(zeros, form.zero_point_bytes(inner), (np.uint8,))]),
+    ]
+    if any(data.size != columns * count or data.dtype not in types for data, count, types in counts):
+        return None
+    rows = [None if data is None else data.reshape(columns, -1) for data in (packed, scales, zeros)]
+    assert rows[0] is not None
+    assert rows[1] is not None
+    return PackedWeights(form, inner, rows[0], rows[1], rows[2])
 
 
 def _unpacked(c: NodeConversion) -> Any:
     """Return weights [N, K] in float32, dequantized from blocks along K."""
     columns, inner = int(c.attribute("N", 0)), int(c.attribute("K", 0))
     bits, size = int(c.attribute("bits", 4)), int(c.attribute("block_size", 0))
-    c.require(bits in (2, 4, 8), f"bits is {bits}, npusim has 2, 4 and 8")
+    c.require(bits in BITS, f"bits is {bits}, npusim has 2, 4 and 8")
     c.require(min(columns, inner, size) > 0, f"has {columns} columns of {inner} in blocks of {size}")
     blocks = -(-inner // size)
     packed = c.value("B")
@@ -170,6 +195,8 @@ def _spread(c: NodeConversion, values: Any, shape: Sequence[int], axis: int, siz
 
 
 ROWS: tuple[Row, ...] = (
-    microsoft("MatMulNBits", "A B scales zero_points? g_idx? bias?", _matmul_bits, "fully_connected"),
+    microsoft(
+        "MatMulNBits", "A B scales zero_points? g_idx? bias?", _matmul_bits, "block_product fully_connected"
+    ),
     microsoft("GatherBlockQuantized", "data indices scales zero_points?", _gathered, "gather"),
 )

@@ -10,6 +10,7 @@ import numpy as np
 from npusim.frontends.forms.arithmetic import product
 from npusim.frontends.forms.node_conversion import NodeConversion
 from npusim.frontends.forms.node_rows import Row, microsoft
+from npusim.frontends.forms.packed_weights import block_product
 
 _DOTS = "..."
 
@@ -113,7 +114,11 @@ def _arranged(
 
 
 def _matmul(c: NodeConversion) -> Sequence[int]:
-    return [product(c, c.tensor("A"), c.tensor("B"))]
+    a, b = c.tensor("A"), c.tensor("B")
+    weights = c.packed.get(b)
+    if weights is not None and c.builder.type(a).real and c.shape(a)[-1:] == (weights.inner,):
+        return [block_product(c, a, weights)]
+    return [product(c, a, b)]
 
 
 def _fused_matmul(c: NodeConversion) -> Sequence[int]:
@@ -202,7 +207,7 @@ _PRODUCTS = "fully_connected batch_matmul"
 
 ROWS: tuple[Row, ...] = (
     Row("Einsum", "Inputs*", _einsum, "batch_matmul sum transpose reshape broadcast_to", groups=False),
-    Row("MatMul", "A B", _matmul, f"{_PRODUCTS} reshape cast"),
+    Row("MatMul", "A B", _matmul, f"{_PRODUCTS} block_product reshape cast"),
     Row("Gemm", "A B C?", _gemm, f"{_PRODUCTS} mul add transpose cast"),
     microsoft("FusedMatMul", "A B", _fused_matmul, f"{_PRODUCTS} mul transpose"),
 )
