@@ -29,7 +29,8 @@ from npusim.isa.base.errors import HardwareError, nearest
 from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.hardware.hardware import Hardware, Host
 
-# Cycles of one elementwise operation; an assumption that covers add, pool and softmax alike.
+# Cycles of one elementwise operation unless the hardware file gives them (host.element_cycles); an assumption that
+# covers add, pool and softmax alike.
 ELEMENT_CYCLES: dict[Rates, float] = {"int8": 4.0, "float32": 2.0}
 
 VALUE_BYTES: dict[Rates, int] = {"int8": 1, "float32": 4}
@@ -156,7 +157,7 @@ def core_time_us(workload: Workload, core: CpuCore, host: Host) -> float:
     """Return the time of one operator in us on a given core, with the host's threads and clock."""
     if workload.kind in ("free", "handover"):
         return 0.0
-    computing_us = _core_cycles(workload, core) / (_threads(workload, host) * _clock_mhz(host, core))
+    computing_us = _core_cycles(workload, core, host) / (_threads(workload, host) * _clock_mhz(host, core))
     memory_us = _dram_bytes(workload, core) / (core.bandwidth_gb_per_s * 1e3)
     return max(computing_us, memory_us) + core.operator_us
 
@@ -199,7 +200,7 @@ def _threads(workload: Workload, host: Host) -> int:
     return 1 if workload.kind == "move" else host.threads
 
 
-def _core_cycles(workload: Workload, core: CpuCore) -> float:
+def _core_cycles(workload: Workload, core: CpuCore, host: Host) -> float:
     """Return the cycles of an operator on one core with its weights in a cache."""
     quantized = workload.dtype == "int8"
     if workload.kind == "move":
@@ -211,7 +212,8 @@ def _core_cycles(workload: Workload, core: CpuCore) -> float:
     if workload.kind == "depthwise":
         return workload.macs / (core.depthwise_int8 if quantized else core.depthwise_float32) + uncached
     rescaling = workload.rescaled * core.cycles_per_result
-    return workload.elements * ELEMENT_CYCLES[workload.dtype] + rescaling + uncached
+    cycles_per_element = host.element_cycles or ELEMENT_CYCLES[workload.dtype]
+    return workload.elements * cycles_per_element + rescaling + uncached
 
 
 def _uncached_values(workload: Workload, core: CpuCore) -> float:

@@ -259,6 +259,11 @@ class Host(Section):
     handover_us: float = time(
         "time of the interrupt and the return for one host operator inside a program", default=5.0
     )
+    element_cycles: int | None = given(
+        "cycles of a core per element of an elementwise operator; 4 for quantized elements and 2 for float32 if absent",
+        default=None,
+        le=1024,
+    )
 
 
 _DRAM = ReadBy(needs=("has_dram",), words="a DRAM, which holds what no [[memory]] does")

@@ -253,7 +253,7 @@ def test_what_an_architect_may_choose_comes_first() -> None:
         "front_end.decode_cycles", "dma.setup_cycles", "dram.latency_ns", "dram.row_bytes", "dram.row_miss_ns",
         "dram.banks",
         "dram.burst_bytes", "dram.size_mib", "vector.startup_cycles", "host.threads", "host.clock_mhz",
-        "host.call_overhead_us", "host.handover_us", "mac_array.block.lone_step_cycles",
+        "host.call_overhead_us", "host.handover_us", "host.element_cycles", "mac_array.block.lone_step_cycles",
         "mac_array.block.access_cycles", "mac_array.bit_serial.start_cycles", "mac_array.bit_serial.step_cycles",
         "mac_array.bit_serial.point_start_cycles", "mac_array.bit_serial.output_cycles", "front_end.layer_cycles",
         "front_end.inference_cycles",
