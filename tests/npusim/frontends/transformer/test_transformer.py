@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import npusim
 from npusim.frontends.transformer.config import FAMILIES, TransformerConfig, config_of, read_config
 from npusim.frontends.transformer.network import transformer
+from npusim.frontends.transformer.published import BY_NAME
 from npusim.frontends.transformer.weights import WeightFormat, parse
 from npusim.isa.base.errors import FormatError, GraphError, NpusimError
 from npusim.kernels.graph.check import check
@@ -48,6 +49,9 @@ PUBLISHED = [
     ("Mixtral 8x7B", 46_702_792_704, _published("mixtral", 4096, 14336, 32, 32, 32000, num_key_value_heads=8)),
     ("Qwen2 0.5B", 494_032_768,
      _published("qwen2", 896, 4864, 14, 24, 151936, num_key_value_heads=2, tie_word_embeddings=True)),
+    ("Qwen2.5 1.5B", 1_543_714_304, BY_NAME["qwen2.5_1.5b"].values),
+    ("InternLM2 1.8B", 1_889_110_016, BY_NAME["internlm2_1.8b"].values),
+    ("ChatGLM3 6B", 6_243_584_000, BY_NAME["chatglm3_6b"].values),
     ("Gemma 2B", 2_506_172_416, _published("gemma", 2048, 16384, 8, 18, 256000, num_key_value_heads=1)),
     ("Gemma 2 2B", 2_614_341_888, _published("gemma2", 2304, 9216, 8, 26, 256000, num_key_value_heads=4)),
     ("Gemma 3 1B", 999_885_952,
