@@ -22,8 +22,9 @@ from npusim.isa.instructions.word import WAITS, Waits
 from npusim.scheduler.emit.sequence import Timeline
 from npusim.scheduler.fit.allocate import Spans
 
-_RECENT = 128
-"""Number of recent accesses that are searched one by one; older ones are found through an index of addresses."""
+_RECENT = 16
+"""Number of recent accesses that are searched one by one; older ones are found through an index of addresses. Loads run
+up to hundreds of instructions ahead in a chain of 16,000 layers, where 128 took a third longer."""
 
 _NOTHING: Mapping[int, tuple[int, ...]] = MappingProxyType({})
 
@@ -69,7 +70,7 @@ class Accesses:
 
     def _latest_by_address(self, region: Region, end: int, certain: int) -> int | None:
         """Return the last instruction that shares bytes with a region, as `latest` does, by the index of addresses."""
-        for access in islice(self._all, self._indexed, None):
+        for access in self._all[self._indexed :]:
             first, last, other, _ = access
             self._far.add(first, last - 1, (first, last, other.counts, other.strides), access)
         self._indexed = len(self._all)
