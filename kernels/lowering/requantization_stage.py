@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -108,12 +109,23 @@ def output_stage(call: Call, multipliers: Multipliers, rounding: Rounding) -> Ou
         return OutputStage(
             values, (_shared(float32_scales(*maps))[0],), *bounds, "double", 2 if int16 else 1, int16
         )
-    multiplier, shift = _shared(*multipliers(*maps))
+    multiplier, shift = _scales(multipliers, *maps)
     bounds = act_range(activation_of(call), call.outputs[0])
     if accumulator_bits(call) == 64 and rounding == "double":  # the reference's rounding "reduced"
         multiplier, rounding = reduced_multiplier(multiplier) << 16, "single"
     scales = multiplier.astype(np.int32), shift.astype(np.int8)
     return OutputStage(values, scales, *bounds, rounding, 2 if int16 else 1, int16)
+
+
+@lru_cache(maxsize=256)
+def _scales(
+    multipliers: Multipliers, ifm: TensorType, weights: TensorType, ofm: TensorType
+) -> tuple[NDArray[Any], ...]:
+    """Return multipliers and shifts, cut to one entry if all are equal. Layers of equal types share them."""
+    scales = _shared(*multipliers(ifm, weights, ofm))
+    for each in scales:
+        each.setflags(write=False)
+    return scales
 
 
 def accumulator_bits(call: Call) -> int:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from math import prod
 from typing import Any, NamedTuple, TypeVar
 
 from npusim.isa.base.errors import CompileError, GraphError
 from npusim.isa.base.lazy_dataclass import dataclass
-from npusim.isa.base.tensor import IdentityCache
+from npusim.isa.base.tensor import Data, IdentityCache
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.memories import Space
 from npusim.isa.instructions.dma import Copy
@@ -24,9 +24,10 @@ from npusim.kernels.lowering.work import Move, Pick, Work
 from npusim.kernels.operator.element_types import in_words, refusal
 from npusim.kernels.operator.operator import Alias, Call, Lowering, Operator, Part, Refusal
 from npusim.kernels.table import check_lacks, known, operator
-from npusim.scheduler.network.storage import Aliases, HostStep, Item, join_aliases, on_the_way
+from npusim.scheduler.network.storage import Aliases, Body, HostStep, Item, join_aliases, on_the_way
 
 Made = TypeVar("Made")
+Answer = TypeVar("Answer")
 
 
 class Memo:
@@ -41,6 +42,69 @@ class Memo:
     def of(self, kind: type[Made]) -> dict[Hashable, Made]:
         """Return the table of a type."""
         return self._tables.setdefault(kind, {})
+
+
+class _Watched(Mapping[int, Data]):
+    """The constants of a call. It notes whether somebody reads the data of one, beyond that it is constant."""
+
+    __slots__ = ("_constants", "read")
+
+    def __init__(self, constants: Mapping[int, Data]) -> None:
+        self._constants = constants
+        self.read = False
+
+    def __getitem__(self, position: int) -> Data:
+        self.read = True
+        return self._constants[position]
+
+    def __contains__(self, position: object) -> bool:
+        return position in self._constants
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._constants)
+
+    def __len__(self) -> int:
+        return len(self._constants)
+
+
+class Asked:
+    """A call, and the answers about all calls that are equal to it in parameters, types and positions of constants."""
+
+    __slots__ = ("_known", "call")
+
+    def __init__(self, call: Call, known: dict[str, Any]) -> None:
+        self.call = call
+        self._known = known
+
+    def of(self, question: str, ask: Callable[[Call], Answer]) -> Answer:
+        """Return `ask(call)`, or what it gave for an equal call.
+
+        An answer for which the data of a constant was read is not kept, because equal calls may have other data. An
+        answer may refer to the call only if the call has no constants.
+        """
+        if question in self._known:
+            known: Answer = self._known[question]
+            return known
+        constants = self.call.constants
+        watched = _Watched(constants)
+        answer = ask(replace(self.call, constants=watched) if constants else self.call)
+        if not watched.read:
+            self._known[question] = answer
+        return answer
+
+
+class Answers:
+    """A cache of what operators say of the calls of a network, so that equal layers are asked once."""
+
+    def __init__(self) -> None:
+        self._known: dict[Hashable, dict[str, Any]] = {}
+
+    def about(self, op: str, call: Call) -> Asked:
+        """Return a call of the operator `op` with what is known of equal ones."""
+        parameters = call.parameters
+        # The text of parameters tells -0.0 from 0.0, and True from 1, which compare equal.
+        key = op, repr(parameters), call.inputs, call.outputs, (*call.constants,)
+        return Asked(call, self._known.setdefault(key, {}))
 
 
 def check_states(graph: Graph) -> None:
@@ -207,21 +271,27 @@ def prepare(graph: Graph, hardware: Hardware) -> Network:
     require_known(graph)
     own = {id(node) for node in graph.nodes}
     graph = simplify(graph, hardware)
-    uses = tuple(_use(graph, node, found.uses if id(node) in own else {}) for node in graph.nodes)
+    answers = Answers()
+    uses = tuple(_use(graph, node, found.uses if id(node) in own else {}, answers) for node in graph.nodes)
     check_states(graph)
     nexts = {state.after for state in graph.states}
     updates = [not nexts.isdisjoint(node.outputs) for node in graph.nodes]
     befores = {state.before for state in graph.states}
-    ways = tuple(
-        _state_way(node, _way(node, *use, hardware), befores) if update else _way(node, *use, hardware)
-        for node, use, update in zip(graph.nodes, uses, updates, strict=True)
-    )
+    calls = [answers.about(node.op, call) for node, (_, call) in zip(graph.nodes, uses, strict=True)]
+    ways = [
+        _way(node, each, asked, hardware)
+        for node, (each, _), asked in zip(graph.nodes, uses, calls, strict=True)
+    ]
+    ways = [
+        _state_way(node, way, befores) if update else way
+        for node, way, update in zip(graph.nodes, ways, updates, strict=True)
+    ]
     aliases, free = join_aliases(graph, _aliases(uses, updates))
     items = [
         Item(node, body)
-        for node, (way, (_, call)) in enumerate(zip(ways, uses, strict=True))
+        for node, (way, asked) in enumerate(zip(ways, calls, strict=True))
         if node not in free
-        for body in _lower(way, call, hardware)
+        for body in _lower(way, asked, hardware)
     ]
     return Network(graph, hardware, uses, on_the_way(graph, items, hardware), aliases)
 
@@ -271,22 +341,24 @@ def _require_straight_line(graph: Graph) -> None:
             )
 
 
-def _use(graph: Graph, each: Node, uses: dict[int, tuple[Operator, Call]]) -> tuple[Operator, Call]:
+def _use(
+    graph: Graph, each: Node, uses: dict[int, tuple[Operator, Call]], answers: Answers
+) -> tuple[Operator, Call]:
     """Return the operator and call of a node, and remember them. Raises GraphError for a call that breaks a rule."""
     use = uses.get(id(each))
     if use is None:
-        use = uses[id(each)] = _checked(graph, each)
+        use = uses[id(each)] = _checked(graph, each, answers)
     return use
 
 
-def _checked(graph: Graph, each: Node) -> tuple[Operator, Call]:
+def _checked(graph: Graph, each: Node, answers: Answers) -> tuple[Operator, Call]:
     """Return the operator and call of a node. Raises GraphError if a rule of the operator is broken."""
     try:
         found = operator(each.op)
     except GraphError as error:
         raise GraphError(f'{graph.name}: layer "{each.name}": {error}') from None
     call = call_of(graph, each)
-    if broken := found.broken_rule(call):
+    if broken := answers.about(each.op, call).of("broken rule", found.broken_rule):
         where = f'{graph.name}: {each.op} "{each.name}"'
         if found.types and broken == in_words(found.types):
             raise GraphError(f"{where} {refusal(found.types, call.inputs, call.outputs)}")
@@ -297,11 +369,11 @@ def _checked(graph: Graph, each: Node) -> tuple[Operator, Call]:
 _STATE = "gives the next value of a state, in its place: the host reads all of the old one before it writes"
 
 
-def _way(node: Node, each: Operator, call: Call, hardware: Hardware) -> Lowering | Refusal:
+def _way(node: Node, each: Operator, asked: Asked, hardware: Hardware) -> Lowering | Refusal:
     """Return how the NPU computes a node, or why the host does."""
     if node.on_host:
         return Refusal(node.on_host)
-    return each.lowering(call, hardware) or each.host_reason(call, hardware)
+    return asked.of("way", lambda call: each.lowering(call, hardware) or each.host_reason(call, hardware))
 
 
 def _state_way(node: Node, way: Lowering | Refusal, befores: set[int]) -> Lowering | Refusal:
@@ -310,17 +382,28 @@ def _state_way(node: Node, way: Lowering | Refusal, befores: set[int]) -> Loweri
     return way if copies else Refusal(_STATE)
 
 
-def _lower(
-    way: Lowering | Refusal, call: Call, hardware: Hardware
-) -> Sequence[Work | Move | Pick | HostStep]:
-    if not any(output.elements for output in call.outputs):
+def _lower(way: Lowering | Refusal, asked: Asked, hardware: Hardware) -> Sequence[Body]:
+    """Return what the NPU or the host executes for a call. Equal calls without constants share it."""
+    if not any(output.elements for output in asked.call.outputs):
         return ()  # all outputs are empty, so no unit has anything to compute
     if isinstance(way, Refusal):
         return (HostStep(*way),)
+    if asked.call.constants:
+        return _lowered(way, asked.call, hardware)
+    return [_apart(body) for body in asked.of("lowered", lambda call: _lowered(way, call, hardware))]
+
+
+def _lowered(way: Lowering, call: Call, hardware: Hardware) -> Sequence[Body]:
     return [body for part in way.lower(call, hardware) for body in _bodies(part, hardware)]
 
 
-def _bodies(part: Part, hardware: Hardware) -> Iterable[Work | Move | Pick]:
+def _apart(body: Body) -> Body:
+    """Return a work with constants as another object, because each such work has its own place for them in memory."""
+    apart = isinstance(body, Work) and body.constant_bytes(0, body.channels)
+    return replace(body) if apart else body
+
+
+def _bodies(part: Part, hardware: Hardware) -> Iterable[Body]:
     if isinstance(part, Move):
         return pieces(part)
     if isinstance(part, Pick):

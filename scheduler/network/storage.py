@@ -31,12 +31,16 @@ class HostStep:
     keys: tuple[str, ...] = ()
 
 
+Body = Work | Move | Pick | HostStep
+"""What an item executes."""
+
+
 @dataclass(frozen=True, slots=True)
 class Item:
     """One entry of the execution order: a tileable work, a move, a pick, or a host call, of one node."""
 
     node: int
-    body: Work | Move | Pick | HostStep
+    body: Body
 
 
 @dataclass(frozen=True, slots=True)

@@ -133,8 +133,8 @@ def tile_search(sharing: Sharing, index: int, roots: Collection[int], buffering:
     alone = loads_alone(network, index, packs)
     first, last = alone or index == sharing.works[0], alone or index == sharing.works[-1]
     end = End(first, last, _ahead(network, index, packs))
-    costs = tile_costs(network, index, work)
-    key = (costs.key(packs) or index, residency, depth, packs, finest, end)
+    costs = tile_costs(network, work)
+    key = (costs.key(packs) or id(work), residency, depth, packs, finest, end)
     known = network.memo.of(TileSearch)
     search = known.get(key)
     if search is None:
@@ -142,10 +142,10 @@ def tile_search(sharing: Sharing, index: int, roots: Collection[int], buffering:
     return search
 
 
-def tile_costs(network: Network, index: int, work: Work) -> TileCosts:
+def tile_costs(network: Network, work: Work) -> TileCosts:
     """Return the tile costs of a work. Equal works share them, unless packed sizes depend on the weights."""
     known = network.memo.of(TileCosts)
-    like = index if work.alike is None or network.hardware.packs_weights else work.alike
+    like = id(work) if work.alike is None or network.hardware.packs_weights else work.alike
     costs = known.get(like)
     if costs is None:
         transfers = network.memo.of(Transfers)
@@ -160,7 +160,7 @@ def loads_alone(network: Network, index: int, packs: bool) -> bool:
     work, overlap = network.items[index].body, network.hardware.overlap
     if overlap != "reloads" or not isinstance(work, Work):
         return overlap == "none"
-    return tile_costs(network, index, work).streams_constants(packs)
+    return tile_costs(network, work).streams_constants(packs)
 
 
 def item_before(network: Network, index: int) -> int:
@@ -175,7 +175,7 @@ def _takes_no_time(network: Network, index: int) -> bool:
     """Return True if an item takes no cycles, because it is fused in the DMA or in another layer."""
     body = network.items[index].body
     if isinstance(body, Work):
-        return not tile_costs(network, index, body).cycles(body.rows, body.channels)
+        return not tile_costs(network, body).cycles(body.rows, body.channels)
     return isinstance(body, Move) and network.hardware.dma.views and bool(body.view)
 
 
@@ -191,4 +191,4 @@ def _ahead(network: Network, index: int, packs: bool) -> int | None:
     body = network.items[before].body
     if not isinstance(body, Work):
         return 0
-    return tile_costs(network, before, body).cycles(body.rows, body.channels) * body.entries
+    return tile_costs(network, body).cycles(body.rows, body.channels) * body.entries

@@ -8,9 +8,10 @@ computed twice, but all constants of the first work must arrive before its first
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
 from math import inf
+from typing import NamedTuple
 
 from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.kernels.lowering.work import Tile, Work
@@ -29,15 +30,16 @@ PARTS = (2, 3, 4, 6, 8, 12, 16)
 """Candidate numbers of row tiles of the first work."""
 
 
+Steps = tuple[tuple[tuple[Tile, ...], Tile | None], ...]
+"""Per row step of a fused pair, the tiles of the first work, then the tile of the second that these make ready."""
+
+
 @dataclass(frozen=True, slots=True)
 class Weave:
-    """The tile order of a fused pair, items `first` and `first + 1`.
-
-    tiles: per row step, the tiles of the first item, then the tile of the second that these make ready, or None.
-    """
+    """The tile order of a fused pair, items `first` and `first + 1`."""
 
     first: int
-    tiles: tuple[tuple[tuple[Tile, ...], Tile | None], ...]
+    tiles: Steps
 
     @property
     def items(self) -> tuple[int, int]:
@@ -82,32 +84,72 @@ def _best(residents: Residents, first: int) -> tuple[float, Weave | None]:
         residents.computing_cycles(first) + residents.computing_cycles(first + 1),
     )
     room = residents.capacity_bytes - residents.live_bytes_of_pair(first)
-    known, key = residents.network.memo.of(Woven), _pair_key(residents, first)
-    best: tuple[float, Weave | None] = 0.0, None
-    for parts in PARTS if chosen is None else (chosen,):
-        if not 1 < parts <= works[0].rows:
+    known, key = (
+        residents.network.memo.of(_Best),
+        (_pair_key(residents, first, works), chosen, alone, computing, room),
+    )
+    best = known.get(key)
+    if best is None:
+        best = known[key] = _fastest(residents, first, works, *key)
+    return best.gain, None if best.tiles is None else Weave(first, best.tiles)
+
+
+class _Best(NamedTuple):
+    """The cycles that the fastest fused pair saves by estimate, and its tiles; None if no pair saves any."""
+
+    gain: float
+    tiles: Steps | None
+
+
+def _fastest(
+    residents: Residents,
+    first: int,
+    works: tuple[Work, Work],
+    pair_key: Hashable,
+    parts: int | None,
+    alone: float,
+    computing: int,
+    room: int,
+) -> _Best:
+    """Return the fastest fused pair of an item and the next one, of all numbers of row tiles or of the given one.
+
+    alone, computing: estimated cycles, and computing cycles, of both works run one after the other.
+    room:             bytes of the scratchpad that the pair may fill.
+    """
+    known = residents.network.memo.of(Woven)
+    best = _Best(0.0, None)
+    for count in PARTS if parts is None else (parts,):
+        if not 1 < count <= works[0].rows:
             continue
-        woven = known.get((*key, parts))
+        woven = known.get((pair_key, count))
         if woven is None:
-            tiles = _tiles(residents, first, works, -(-works[0].rows // parts))
-            searches = residents.searches[first], residents.searches[first + 1]
-            woven = known[*key, parts] = Woven(Weave(first, tiles), searches)
+            tiles = _tiles(residents, first, works, -(-works[0].rows // count))
+            woven = known[pair_key, count] = Woven(
+                tiles, (residents.searches[first], residents.searches[first + 1])
+            )
         if woven.size_bytes > room or woven.follows < 2:
             continue
         # The estimate has the pair wait for transfers, but they may arrive while earlier layers compute. So cycles
         # that the pair computes longer than its works alone count against it even where transfers seem to hide them.
-        gain = inf if chosen else alone - woven.cycles + min(computing - woven.computing_cycles, 0)
-        if gain > best[0]:
-            best = gain, woven.weave
+        gain = inf if parts else alone - woven.cycles + min(computing - woven.computing_cycles, 0)
+        if gain > best.gain:
+            best = _Best(gain, woven.tiles)
     return best
 
 
-def _pair_key(residents: Residents, first: int) -> tuple[object, ...]:
+def _pair_key(residents: Residents, first: int, works: tuple[Work, Work]) -> Hashable:
     """Return the cache key of a fused pair: the two tile searches, and where the second layer reads the first."""
     sharing = residents.sharing
     between, base = sharing.outputs[first][0]
-    reads = tuple([offset if root == between else None for root, offset in sharing.inputs[first + 1]])
-    return first, residents.searches[first], residents.searches[first + 1], base, reads
+    a, b = works
+    reads = tuple(
+        [
+            (offset + rows.offset_bytes, rows.row_bytes) if root == between else None
+            for (root, offset), (rows, _) in zip(sharing.inputs[first + 1], b.inputs, strict=True)
+        ]
+    )
+    written = base + a.output.offset_bytes, a.output.row_bytes
+    return residents.searches[first], residents.searches[first + 1], written, reads
 
 
 def pair(residents: Residents, first: int) -> tuple[Work, Work] | None:
@@ -132,9 +174,7 @@ def pair(residents: Residents, first: int) -> tuple[Work, Work] | None:
     return a, b
 
 
-def _tiles(
-    residents: Residents, first: int, works: tuple[Work, Work], row_step: int
-) -> tuple[tuple[tuple[Tile, ...], Tile | None], ...]:
+def _tiles(residents: Residents, first: int, works: tuple[Work, Work], row_step: int) -> Steps:
     """Return the row tiles of the first work, each with the tile of the second work that it makes ready, or None."""
     a, b = works
     channels = Cut(row_step, _channel_step(residents, a), False, True).channels(a)
@@ -181,10 +221,10 @@ def _channel_step(residents: Residents, work: Work) -> int:
     return step
 
 
-def _stage(weave: Weave, stage: int) -> list[Tile]:
+def _stage(steps: Steps, stage: int) -> list[Tile]:
     if stage == 0:
-        return [tile for tiles, _ in weave.tiles for tile in tiles]
-    return [tile for _, tile in weave.tiles if tile is not None]
+        return [tile for tiles, _ in steps for tile in tiles]
+    return [tile for _, tile in steps if tile is not None]
 
 
 def _cut(tiles: Sequence[Tile]) -> Cut:
@@ -200,11 +240,11 @@ class Woven:
     follows:    number of tiles of the second work; a single tile has no tile of the first work to run beside.
     """
 
-    def __init__(self, weave: Weave, searches: tuple[TileSearch, TileSearch]) -> None:
-        self.weave = weave
-        self.follows = len(_stage(weave, 1))
+    def __init__(self, tiles: Steps, searches: tuple[TileSearch, TileSearch]) -> None:
+        self.tiles = tiles
+        self.follows = len(_stage(tiles, 1))
         self._searches = searches
-        self._cuts = [_cut(_stage(weave, stage)) for stage in (0, 1)]
+        self._cuts = [_cut(_stage(tiles, stage)) for stage in (0, 1)]
         self.size_bytes = sum(
             search.buffer_bytes(cut) for search, cut in zip(searches, self._cuts, strict=True)
         )
@@ -214,7 +254,7 @@ class Woven:
         """Cycles of the pair if no tile waits for transfers: a pipeline of two units."""
         searches = self._searches
         first = second = 0.0
-        for a, b in self.weave.tiles:
+        for a, b in self.tiles:
             first += sum(searches[0].tile_cycles(tile.rows, tile.channels) for tile in a)
             if b is not None:
                 second = max(first, second) + searches[1].tile_cycles(b.rows, b.channels)
@@ -225,7 +265,7 @@ class Woven:
         """Cycles of the pair: the pipeline, or the transfers if they take longer, plus what is exposed."""
         searches, hardware = self._searches, self._searches[0].hardware
         transfer = sum(search.transfer_cycles(cut) for search, cut in zip(searches, self._cuts, strict=True))
-        tiles = sum(len(_stage(self.weave, stage)) for stage in (0, 1))
+        tiles = sum(len(_stage(self.tiles, stage)) for stage in (0, 1))
         overhead = tiles * (hardware.dma.setup_cycles + hardware.front_end.decode_cycles * 2)
         constants = sum(search.constant_cycles for search in searches) * _PRICE
         # All constants of the first work arrive before its first tile ends, so its own tiles hide none of the wait,
