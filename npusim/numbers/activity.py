@@ -109,49 +109,59 @@ class Activity:
 
 
 def activity(
-    program: Program, execution: Execution, instructions: Sequence[Instruction], costs: Sequence[Cost]
+    program: Program,
+    execution: Execution,
+    instructions: Sequence[Instruction],
+    costs: Sequence[Cost],
+    *,
+    in_time: bool = True,
 ) -> Activity:
-    """Return the intervals of a run. instructions, costs: those of the program, in its order."""
+    """Return the intervals of a run. instructions, costs: those of the program, in its order.
+
+    in_time: in the order of time. Otherwise intervals in which all units are in one state and the port serves one
+             requester come as one with the sum of their cycles: a run has some per instruction, but one per transfer.
+    """
     trace = execution.trace
     owned = owners(program, trace, execution.cycles)
     space = busiest_port(program, costs)
     port = port_use(trace, space)
     setup_end = trace.started + np.array([cost.setup_cycles for cost in costs], np.int64)
-    bounds = _bounds(owned, trace, port, setup_end)
-    begins = bounds[:-1]
+    asks = _Asking(trace.started, setup_end, _last_byte(port, len(costs)))
+    cuts = _cuts(owned, trace, asks)
+    cells = _in_time(cuts, port) if in_time else _summed(cuts, port)
+    begins = cuts[:-1]
     coarse = np.searchsorted(owned.bounds, begins, side="right") - 1
     owner, at_work = owned.instruction[coarse], owned.at_work[coarse]
     layer_of = np.append(program.layer_of.astype(np.int64), 0)  # the last entry is for "no instruction"
-    depth = program.hardware.front_end.queue_depth
-    asked_for = needs(trace, instructions)
-    transfer = _latest(port.started, port.ended, begins)
-    serving = np.append(port.instruction, NOBODY)[transfer]
-    serves = np.full((len(RESOURCES), len(begins)), NOBODY, np.int64)
-    doing = _doing(trace, owner, at_work, begins)
-    asks = _Asking(trace.started, setup_end, _last_byte(port, len(costs)))
+    waiting = Waiting(trace, needs(trace, instructions), program.hardware.front_end.queue_depth, begins)
+    served = [
+        None if name == PORT else _served(resource, waiting, program.layer_of)
+        for name, resource in RESOURCES.items()
+    ]
+    serves = np.full((len(RESOURCES), len(cells.cycles)), NOBODY, np.int64)
+    doing = _doing(trace, owner, at_work, begins)[cells.state]
     kinds, elsewhere = transfer_kinds(program, costs), _at_other_ports(costs, space)
-    by_fetch = (np.append(port.unit, NOBODY)[transfer] == Unit.FRONT_END) & (transfer >= 0)
-    delayed = np.full(len(begins), NOBODY, np.int64)
-    for part in parts(len(begins)):
-        waiting = Waiting(trace, asked_for, depth, begins[part])
-        for row, (name, resource) in enumerate(RESOURCES.items()):
+    delayed = np.full(len(cells.cycles), NOBODY, np.int64)
+    for part in parts(len(cells.cycles)):
+        state, serving, doing_now = cells.state[part], cells.serving[part], doing[part]
+        for row, layers in enumerate(served):
             serves[row, part] = (
-                np.where(serving[part] >= 0, layer_of[serving[part]], NOBODY)
-                if name == PORT
-                else _served(resource, waiting, program.layer_of)
+                np.where(serving >= 0, layer_of[serving], NOBODY) if layers is None else layers[state]
             )
-        state = doing[part]
-        stalled = np.flatnonzero((state == _STALL) | (state == Doing.START_UP) & (owner[part] != NOBODY))
-        culprit, queued = waiting.at(stalled).chase(trace.unit[owner[part][stalled]])
-        why = _why(culprit, serving[part][stalled], begins[part][stalled], asks, kinds, elsewhere)
-        why[state[stalled] == Doing.START_UP] = Doing.START_UP
-        state[stalled] = np.where(queued, Doing.STALL_QUEUE, why)
-        fetching = np.flatnonzero(by_fetch[part])
+        at_start = (doing_now == Doing.START_UP) & (owner[state] != NOBODY)
+        stalled = np.flatnonzero((doing_now == _STALL) | at_start)
+        since = state[stalled]
+        culprit, queued = waiting.at(since).chase(trace.unit[owner[since]])
+        why = _why(culprit, serving[stalled], begins[since], asks, kinds, elsewhere)
+        why[at_start[stalled]] = Doing.START_UP
+        doing_now[stalled] = np.where(queued, Doing.STALL_QUEUE, why)
+        fetching = np.flatnonzero(cells.by_fetch[part])
+        since = state[fetching]
         for channel in reversed(MOVING):
-            current = waiting.current[channel, fetching]
-            waits = waiting.works[channel, fetching] & asks.at(current, begins[part][fetching])
+            current = waiting.current[channel, since]
+            waits = waiting.works[channel, since] & asks.at(current, begins[since])
             delayed[part][fetching[waits]] = layer_of[current[waits]]
-    return Activity(np.diff(bounds), layer_of[owner], doing, serves, delayed, port, space)
+    return Activity(cells.cycles, layer_of[owner[cells.state]], doing, serves, delayed, port, space)
 
 
 def parts(count: int) -> list[slice]:
@@ -172,7 +182,8 @@ def port_use(trace: Trace, space: Space) -> PortUse:
     """Return the transfers at a memory's port. Each belongs to the instruction that its requester works on."""
     transfers = Transfers.of(trace.transfers)
     spaces = np.array([source.space for source in transfers.sources], np.int64)
-    transfers = transfers.where(spaces[transfers.source] == space)
+    if (spaces != space).any():
+        transfers = transfers.where(spaces[transfers.source] == space)
     started, ended, size = transfers.started, transfers.ended, transfers.size_bytes
     units = np.array([_BY_NAME[source.requester] for source in transfers.sources], np.int64)
     unit = units[transfers.source]
@@ -197,12 +208,69 @@ def transfer_kinds(program: Program, costs: Sequence[Cost]) -> NDArray[np.int8]:
     return np.array([kind(cost) for cost in costs], np.int8)
 
 
-def _bounds(owned: Owners, trace: Trace, port: PortUse, setup_end: Times) -> Times:
-    """Return the cycles at which the run is cut, from 0 to its end."""
-    moves_on = (trace.dispatched, trace.at_head, trace.ready, trace.started, setup_end, trace.ended)
-    cuts = distinct(np.concatenate((owned.bounds, *moves_on, port.started, port.ended)))
+def _cuts(owned: Owners, trace: Trace, asks: _Asking) -> Times:
+    """Return the cycles, from 0 to the end of the run, between which no unit changes its state.
+
+    What changes there is only whom the port serves.
+    """
+    moves_on = (trace.dispatched, trace.at_head, trace.ready, trace.started, trace.ended)
+    cuts = distinct(np.concatenate((owned.bounds, *moves_on, asks.setup_end, asks.last_byte)))
     inside: Times = cuts[(cuts >= 0) & (cuts <= owned.bounds[-1])]
     return inside
+
+
+class _Cells(NamedTuple):
+    """Cycles in one state of the units, and what the port does in them; int64 [n] each.
+
+    state:    the interval between two cuts that they are part of.
+    serving:  the instruction that the port serves, as in `PortUse`.
+    by_fetch: bool, the port serves the instruction fetch.
+    """
+
+    cycles: Times
+    state: Times
+    serving: Times
+    by_fetch: Flags
+
+
+def _in_time(cuts: Times, port: PortUse) -> _Cells:
+    """Return the intervals between cuts, cut again where the port passes to another requester, in order of time."""
+    fine = distinct(np.concatenate((cuts, port.started, port.ended)))
+    bounds = fine[(fine >= 0) & (fine <= cuts[-1])]
+    begins = bounds[:-1]
+    transfer = _latest(port.started, port.ended, begins)
+    return _Cells(
+        np.diff(bounds),
+        np.searchsorted(cuts, begins, side="right") - 1,
+        np.append(port.instruction, NOBODY)[transfer],
+        (np.append(port.unit, NOBODY)[transfer] == Unit.FRONT_END) & (transfer >= 0),
+    )
+
+
+def _summed(cuts: Times, port: PortUse) -> _Cells:
+    """Return the cycles of each requester between two cuts as one cell, and those in which the port is idle.
+
+    Between cuts all transfers of a requester belong to one instruction, because the end of an instruction is a cut.
+    """
+    idle = np.diff(cuts)
+    cells = []
+    for unit in distinct(port.unit).tolist():
+        mine = np.flatnonzero(port.unit == unit)
+        started, ended = port.started[mine], port.ended[mine]
+        begun = np.searchsorted(started, cuts, side="right")
+        still = np.maximum(
+            np.append(0, ended)[begun] - cuts, 0
+        )  # cycles of the last one that are yet to come
+        cycles = np.diff(np.append(0, np.cumsum(ended - started))[begun] - still)
+        state = np.flatnonzero(cycles)
+        last = np.searchsorted(started, cuts[1:][state], side="left") - 1
+        by_fetch = np.full(len(state), unit == Unit.FRONT_END)
+        cells.append(_Cells(cycles[state], state, port.instruction[mine[last]], by_fetch))
+        idle = idle - cycles
+    state = np.flatnonzero(idle)
+    nobody = np.full(len(state), NOBODY, np.int64)
+    cells.append(_Cells(idle[state], state, nobody, np.zeros(len(state), bool)))
+    return _Cells(*(np.concatenate(columns) for columns in zip(*cells, strict=True)))
 
 
 def _latest(started: Times, ended: Times, begins: Times) -> Times:
@@ -216,7 +284,8 @@ def _latest(started: Times, ended: Times, begins: Times) -> Times:
 def _last_byte(port: PortUse, instructions: int) -> Times:
     """Return the cycle at which the last byte of each instruction has passed the DRAM port; 0 without traffic."""
     last = np.zeros(instructions, np.int64)
-    np.maximum.at(last, port.instruction[port.instruction >= 0], port.ended[port.instruction >= 0])
+    mine = np.flatnonzero(port.instruction >= 0)
+    last[port.instruction[mine]] = port.ended[mine]  # in order: the last transfer of an instruction stays
     return last
 
 

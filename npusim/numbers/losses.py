@@ -91,7 +91,7 @@ def accounts(program: Program, execution: Execution) -> Accounts:
     instructions = decode_all(program.code)
     context = program.context
     costs = [each.cost(context) for each in instructions]
-    seen = activity(program, execution, instructions, costs)
+    seen = activity(program, execution, instructions, costs, in_time=False)
     totals = _totals(program, execution, instructions, costs, seen)
     everything = np.zeros(max(len(program.layers), 1), np.int64)
     (network,) = _accounts(seen, totals, everything, program.hardware)
