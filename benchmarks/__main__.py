@@ -4,6 +4,7 @@
     python -m benchmarks tiny         one
     python -m benchmarks profile      where the time of a run goes
     python -m benchmarks reach        the table of goals: CPU time beside the peers (--rounds 9; --only warm start ...)
+    python -m benchmarks slopes       time and memory against operators, weights and layers (--only operators ...)
     python -m benchmarks silicon      presets beside the chips that they are named after (--write: docs/silicon.md,
                                       its figure, and what the product says of its errors)
 
@@ -20,6 +21,7 @@ from benchmarks.measure import BenchmarkError
 from benchmarks.peers import Missing
 from benchmarks.reach import MEASURES as REACH
 from benchmarks.reach import reach
+from benchmarks.slopes import LINES, slopes
 
 WIDTH = 120
 
@@ -34,6 +36,8 @@ def main() -> int:
         return 0
     if options.name == "reach":
         return reach(options.rounds, options.only)
+    if options.name == "slopes":
+        return slopes(options.rounds, options.only)
     if options.name == "silicon":
         from benchmarks.silicon.run import silicon
 
@@ -60,7 +64,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "name",
         nargs="?",
-        choices=[*BENCHMARKS, "profile", "reach", "silicon"],
+        choices=[*BENCHMARKS, "profile", "reach", "slopes", "silicon"],
         help="one of them [default: all]",
     )
     parser.add_argument("--rounds", type=_positive, default=5, metavar="N", help="measurements of each [5]")
@@ -68,7 +72,13 @@ def _parser() -> argparse.ArgumentParser:
         "--model", default="mobilenet_v2", help="what profile runs: a file or a built-in model"
     )
     parser.add_argument("--hw", default="edge-128", help="what profile runs it on: a preset or a file")
-    parser.add_argument("--only", nargs="+", choices=REACH, default=(), help="reach: some parts of the table")
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        choices=[*REACH, *LINES],
+        default=(),
+        help="reach, slopes: some parts of the table",
+    )
     parser.add_argument(
         "--write", action="store_true", help="silicon: write docs/silicon.md and what is read off it"
     )

@@ -1,26 +1,36 @@
-"""Worker of the table `reach`: CPU seconds of large things, each in a process of its own.
+"""Worker of `reach` and `slopes`: CPU seconds and memory of large things, each in a process of its own.
 
-    python sizes.py edsr      EDSR f64b5 of MLPerf Mobile, timed without data on mobile-1024
-    python sizes.py chain     compilation of 20,000 operators of two kinds for edge-128
+    python sizes.py edsr             EDSR f64b5 of MLPerf Mobile, timed without data on mobile-1024
+    python sizes.py chain 20000      compilation of so many operators of two kinds for edge-128
+    python sizes.py run 20000        the same, and its simulation without data
+    python sizes.py weights 1024     a matrix product of so many times 1,024 weights on mobile-4096, compiled and timed
+    python sizes.py layers 16        so many equal layers of a Llama, compiled and timed on mobile-4096
 
-Prints a JSON object: {"cpu_s": ..., "cycles": ...}. What is measured begins after the model is loaded.
+Prints a JSON object: {"cpu_s": ..., "cycles": ..., "peak_bytes": ...}. What is measured begins after the model is
+loaded, but the peak is that of the process.
 """
 
 from __future__ import annotations
 
 import json
+import resource
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 import numpy as np
 
 import npusim
-from npusim.frontends.tflite import reader
-from npusim.isa.base.tensor import TensorType
+from npusim.isa.base.tensor import Quantization, TensorType
+from npusim.kernels.graph.builder import GraphBuilder
+from npusim.kernels.graph.graph import Graph
+from npusim.kernels.operators.convolution.fully_connected import Parameters as Product
 from npusim.models.writer import ModelWriter, affine, per_channel
 
 CODES = affine(-1, 1)
 CHAIN = 20_000
+MAXRSS_BYTES = 1 if sys.platform == "darwin" else 1024
 
 
 def edsr(width: int = 64, blocks: int = 5, size: tuple[int, int] = (540, 960), factor: int = 2) -> bytes:
@@ -64,19 +74,63 @@ def _convolution(
     return network.conv_2d(values, weights, bias, CODES, activation=activation, name=name)
 
 
-def main(name: str) -> None:
+def weights(thousands: int) -> Graph:
+    """A vector of 16,384 values times a matrix whose size alone is known."""
+    codes = Quantization((0.05,), (0,))
+    builder = GraphBuilder("weights")
+    units = thousands // 16
+    vector = builder.input("vector", TensorType("int8", (1, 16_384), codes))
+    matrix = builder.sized("matrix", TensorType("int8", (units, 16_384), Quantization((0.001,), (0,))))
+    result = TensorType("int8", (1, units), codes)
+    return builder.graph(builder.node("fully_connected", (vector, matrix), [result], Product()))
+
+
+def layers(count: int) -> Graph:
+    """The matrix products of equal layers of Llama 3.2 1B, one behind the other, for one token."""
+    codes = Quantization((0.05,), (0,))
+    builder = GraphBuilder("layers")
+    values = builder.input("token", TensorType("int8", (1, 2048), codes))
+    for layer in range(count):
+        for name, units, inner in (("qkvo", 2048, 2048), ("up", 8192, 2048), ("down", 2048, 8192)):
+            kind = TensorType("int8", (units, inner), Quantization((0.001,), (0,)))
+            matrix = builder.sized(f"{layer}/{name} weights", kind)
+            result = TensorType("int8", (1, units), codes)
+            (values,) = builder.node(
+                "fully_connected", (values, matrix), [result], Product(), name=f"{layer}/{name}"
+            )
+    return builder.graph([values])
+
+
+def _read(network: bytes) -> Graph:
+    """Return the graph of a file, as a user has one: the bytes of its weights raise the limit of operations."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "network.tflite"
+        path.write_bytes(network)
+        return npusim.load(path)
+
+
+def main(name: str, size: int) -> None:
     """Measure one of them."""
-    graph = reader.parse(edsr() if name == "edsr" else chain(), name)
-    hardware = npusim.hardware("mobile-1024" if name == "edsr" else "edge-128")
+    graphs = {
+        "edsr": lambda: _read(edsr()),
+        "chain": lambda: _read(chain(size)),
+        "run": lambda: _read(chain(size)),
+        "weights": lambda: weights(size),
+        "layers": lambda: layers(size),
+    }
+    presets = {"edsr": "mobile-1024", "chain": "edge-128", "run": "edge-128"}
+    graph = graphs[name]()
+    hardware = npusim.hardware(presets.get(name, "mobile-4096"))
+    cycles, begin = 0, time.process_time()
+    program = npusim.compile(graph, hardware)
     if name == "edsr":
-        program = npusim.compile(graph, hardware)
         begin = time.process_time()
+    if name != "chain":
         cycles = int(npusim.simulate(program, timing_only=True).cycles)
-    else:
-        begin, cycles = time.process_time(), 0
-        npusim.compile(graph, hardware)
-    print(json.dumps({"cpu_s": time.process_time() - begin, "cycles": cycles}))
+    spent_s = time.process_time() - begin
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * MAXRSS_BYTES
+    print(json.dumps({"cpu_s": spent_s, "cycles": cycles, "peak_bytes": peak}))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else CHAIN)
