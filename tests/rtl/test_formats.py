@@ -32,7 +32,7 @@ UNDESCRIBED = {
     "vec.softmax *": "exponentials of rows of any length are not described; their cycles are those of other actions",
     "vec.unit_length *": "roots of sums of squares are not described",
     "mac.real_* on *": "sums of floats are not described; test_mac.py compares their cycles on a systolic array",
-    "mac.blocks on *": "scaled sums of blocks of weights are not described; docs/timing.md calls their cycles an assumption",
+    "mac.blocks on *": "scaled sums of blocks are not described; docs/timing.md calls their cycles an assumption",
     "mac.* on bit_serial int16=yes *": "no hardware file has int16_passes for a bit-serial engine",
     "mac.* on stream int16=yes *": "no hardware file has int16_passes for a streaming engine",
 }
