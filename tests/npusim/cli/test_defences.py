@@ -101,6 +101,7 @@ PLAIN = {
     "dask",
     "set_",
     "unknown",
+    "weights",
     "host",
     "decide",
     "form",

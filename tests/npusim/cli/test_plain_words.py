@@ -8,6 +8,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from npusim.cli.app import _run_at_once
 from npusim.cli.options import OPTIONS, Request
 from npusim.cli.plain_words import read
 from npusim.cli.typer_options import with_options
@@ -82,7 +83,8 @@ def test_a_file_that_cannot_be_read_is_left_to_typer(tmp_path: Path, monkeypatch
     assert read(["m", "--input", str(tmp_path / "in.npz")]) is None
 
 
-def test_completion_is_left_to_typer(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("words", [["run", "m"], ["--help"], ["hw", "list"]])
+def test_completion_is_left_to_typer(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """A shell asks for completions through a variable of the environment."""
     monkeypatch.setenv("_NPUSIM_COMPLETE", "complete_bash")
-    assert read(["m"]) is None
+    assert not _run_at_once(words)

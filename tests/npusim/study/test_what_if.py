@@ -43,6 +43,8 @@ def test_every_number_has_a_factor_or_a_reason_for_none() -> None:
         "float32_rescale", "overlap",
         # A machine does so or does not.
         "dma.views", "dma.decoder_skips", "vector.fused_lookup", "mac_array.block.turns_rows",
+        # What the array does with weights in blocks is a matter of its design.
+        "mac_array.weight_blocks",
         # How often a unit passes over an int16 value is a matter of its design.
         "mac_array.int16_passes", "vector.int16_passes",
         # The bits come with the network; what the rest of a chip draws comes with the chip.
