@@ -20,5 +20,5 @@ class Answer(NamedTuple):
 
 def command(*words: str | Path) -> Answer:
     """Run `npusim WORDS`."""
-    done = CliRunner().invoke(app, [str(word) for word in words], prog_name="npusim")
+    done = CliRunner().invoke(app, [str(word) for word in words])
     return Answer(done.exit_code, done.stdout, done.stderr)

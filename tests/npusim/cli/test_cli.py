@@ -600,9 +600,10 @@ def test_help_imports_nothing_heavy() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("columns", [1, 52, 60, 61, 62, 63, 70, 75, 80, 120])
 def test_the_help_is_the_text_of_typer(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The help is written without typer, for which `command` asks."""
+    """The help is written without typer, which is asked in a process: its runner for tests has a width of its own."""
     monkeypatch.setenv("COLUMNS", str(columns))
-    assert f"{help_text(columns)}\n" == command("--help").out
+    code = "from npusim.cli.typer_app import app; app(prog_name='npusim')"
+    assert f"{help_text(columns)}\n" == process("--help", code=code).stdout
 
 
 def test_help_is_fast() -> None:
