@@ -9,7 +9,7 @@ Cache(size_kib=32).size_kib
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import FrozenInstanceError
 from functools import partial
 from math import inf, nextafter
@@ -371,6 +371,10 @@ class Section:
         for name in values:
             if name not in fields:
                 faults.append(Fault((*keys, name), "unknown", values[name]))
+
+    def __iter__(self) -> Iterator[tuple[str, Any]]:
+        """Yield each key and its value, so that `dict` gives all values."""
+        return iter(self.__dict__.items())
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None) -> Self:
         """Return a copy with changed values, which are not checked."""

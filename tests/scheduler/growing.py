@@ -274,6 +274,9 @@ ROWS: dict[str, Row] = {
     "transpose_conv": lambda m, n: weighted(m, (1, 4 * n, 8, 16), (8, 2, 2, 16), 8, strides=(2, 2)),
     "deformable_conv_2d": moved_taps,
     "fully_connected": lambda m, n: weighted(m, (n, 32), (16, 32), 16),
+    "block_product": lambda m, n: m.node(
+        [m.x(n, 64), m.c(32, 32, of="uint8"), m.c(32, 2, of="float32")], inner=64, block=32
+    ),
     "batch_matmul": lambda m, n: m.node([m.x(n, 8, 16), m.x(n, 16, 8)]),
     "add_n": lambda m, n: m.node([m.x(n, 64), m.x(n, 64), m.x(n, 64)]),
     "prelu": lambda m, n: m.node([m.x(n, 64), m.c(64)]),
