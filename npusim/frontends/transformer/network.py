@@ -64,6 +64,8 @@ def build(
     if past and not config.causal:
         raise GraphError(f"past is {past}, must be 0: {config.family} reads a sequence as a whole")
     check_length(config, tokens, past)
+    if config.weights.source:
+        builder.note(f"weights are {config.weights.words}; --weights FORMAT gives another")
     return _Step(builder, config, tokens, past, batch).graph(head)
 
 

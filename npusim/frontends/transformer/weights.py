@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -78,14 +79,17 @@ def parse(text: str) -> WeightFormat:
 
 
 def of_configuration(given: Any) -> WeightFormat:
-    """Return the format in the value of `quantization_config`; int8 if it has no bits and group size.
+    """Return the format in the value of `quantization_config`; int8, and why, if npusim does not have it.
 
     GPTQ has zero points unless `sym` is true; AWQ if `zero_point` is true.
     """
-    if not isinstance(given, Mapping):
+    if given is None:
         return INT8
-    bits, block = given.get("bits"), given.get("group_size")
+    values = given if isinstance(given, Mapping) else {}
+    bits, block = values.get("bits"), values.get("group_size")
     if bits not in BITS or block not in (-1, *BLOCKS):
-        return INT8
+        stated = json.dumps({"bits": bits, "group_size": block}, default=str)[:60]
+        return INT8._replace(source=f"quantization_config with {stated} is not followed")
+    given = values
     zero = given.get("sym") is False or given.get("zero_point") is True
     return WeightFormat(bits, max(block, 0), zero and block > 0, "quantization_config")

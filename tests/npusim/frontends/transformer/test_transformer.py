@@ -384,6 +384,10 @@ def test_a_configuration_says_how_weights_are_stored(given: Any, name: str) -> N
     config = _changed("llama", quantization_config=given)
     assert config.weights.name == name
     assert (config.weights.source == "quantization_config") == (name != "int8")
+    assert config.weights.source.endswith("is not followed") == (given is not None and name == "int8")
+    notes = transformer(config, tokens=1).notes
+    assert [note for note in notes if config.weights.words in note and "--weights" in note] == list(notes)
+    assert len(notes) == (given is not None)
 
 
 @pytest.mark.parametrize("past", [0, 40])
