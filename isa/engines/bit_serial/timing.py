@@ -71,7 +71,7 @@ class Occupancy(NamedTuple):
     product_bits: int = MOST_BITS
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=4096)
 def occupancy(shape: Shape, problem: Problem) -> Occupancy:
     """Return the cycles and the traffic of a problem."""
     full = ceil(problem.macs / macs_per_cycle(shape))

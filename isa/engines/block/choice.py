@@ -78,7 +78,7 @@ def smallest_fits(shape: BlockShape, problem: Problem) -> bool:
     return bool(_fits(shape, problem, height * width, rows * columns, depth, under))
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=4096)
 def chosen(shape: BlockShape, problem: Problem) -> Block | None:
     """Return the block size for a problem; None if not even a micro-block fits into the buffer."""
     import numpy as np  # imported here, because reading a hardware file needs no arrays

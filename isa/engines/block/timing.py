@@ -50,7 +50,7 @@ class Occupancy(NamedTuple):
     updates: int
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=4096)
 def occupancy(shape: BlockShape, problem: Problem) -> Occupancy:
     """Return the cycles and the traffic of a problem in the blocks chosen for it."""
     useful = -(-problem.macs // shape.multipliers)
@@ -87,7 +87,7 @@ def turned(shape: BlockShape) -> BlockShape:
     return shape._replace(micro_height=1, micro_width=shape.micro_height * shape.micro_width)
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=4096)
 def pool(shape: BlockShape, problem: Problem) -> int | None:
     """Return the cycles of a pooling operator; None if its windows are too far apart for the buffer.
 

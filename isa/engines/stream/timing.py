@@ -62,7 +62,7 @@ class Occupancy(NamedTuple):
     updates: int
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=4096)
 def occupancy(shape: Shape, problem: Problem) -> Occupancy:
     """Return the cycles and the traffic of a problem."""
     at_work = shape.units_per_layer

@@ -49,7 +49,7 @@ Cycles = Callable[[ArrayShape], float]
 """A function that returns the approximate cycles of a tile on a corner of the array."""
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=4096)
 def convolution(
     shape: ArrayShape, dataflow: str, pixels: int, inner: int, channels: int
 ) -> tuple[bool, Corner]:
@@ -84,7 +84,7 @@ def convolution(
     return kind == "output_stationary", part
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=4096)
 def depthwise(shape: ArrayShape, window: Window, channels: int) -> Corner:
     """Return the fastest corner for a depthwise convolution."""
     pixels, taps = window.ofm_height * window.ofm_width, window.kernel_height * window.kernel_width

@@ -135,7 +135,7 @@ def _window(problem: Problem) -> Window:
     )
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=4096)
 def _use(whole: ArrayShape, problem: Problem, layout: Layout) -> Use:
     shape = _corner(whole, layout)
     work = _occupancy(shape, problem, layout)

@@ -312,7 +312,7 @@ def _load(shape: ArrayShape, rows: int, channels: int) -> int:
     return rows * _beats(channels, shape.weight_port) + shape.rows - rows
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=4096)
 def weight_stationary(shape: ArrayShape, pixels: int, inner: int, channels: int) -> Occupancy:
     """Return the cycles of a weight-stationary convolution.
 
@@ -334,7 +334,7 @@ def weight_stationary(shape: ArrayShape, pixels: int, inner: int, channels: int)
     return _occupancy(plan, timing, fetched, -(-inner // shape.rows))
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=4096)
 def output_stationary(shape: ArrayShape, pixels: int, inner: int, channels: int) -> Occupancy:
     """Return the cycles of an output-stationary convolution; the arguments are those of `weight_stationary`."""
 
@@ -367,7 +367,7 @@ def _fresh_taps(shape: ArrayShape, window: Window) -> list[tuple[int, int]]:
     return fresh_taps
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=4096)
 def depthwise(shape: ArrayShape, window: Window, channels: int) -> Occupancy:
     """Return the cycles of a depthwise convolution with `channels` output channels."""
     pixels = window.ofm_height * window.ofm_width
@@ -399,7 +399,7 @@ def depthwise(shape: ArrayShape, window: Window, channels: int) -> Occupancy:
     return _occupancy(plan, timing, fetched, len(taps))
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=4096)
 def weight_stationary_split(
     shape: ArrayShape, pixels: int, inner: int, channels: int, multipliers: int = 0
 ) -> Split:
@@ -411,7 +411,7 @@ def weight_stationary_split(
     return _split(shape, multipliers, pixels * inner * channels, vectors, unhindered, work)
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=4096)
 def output_stationary_split(
     shape: ArrayShape, pixels: int, inner: int, channels: int, multipliers: int = 0
 ) -> Split:
@@ -422,7 +422,7 @@ def output_stationary_split(
     return _split(shape, multipliers, pixels * inner * channels, work.folds * inner, unhindered, work)
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=4096)
 def depthwise_split(shape: ArrayShape, window: Window, channels: int, multipliers: int = 0) -> Split:
     """Return the breakdown of `depthwise`; `multipliers` are those of the whole array if `shape` is a corner."""
     wide = shape._replace(ifm_port=shape.rows * shape.columns, weight_port=shape.columns)
