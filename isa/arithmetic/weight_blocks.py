@@ -44,9 +44,7 @@ def dequantised(steps: NDArray[np.int32], scales: NDArray[Any], inner: int, dtyp
     return weights
 
 
-def sums_of_blocks(
-    values: NDArray[Any], steps: NDArray[np.int32], scales: NDArray[Any], inner: int
-) -> Float32Array:
+def sums_of_blocks(values: NDArray[Any], steps: NDArray[np.int32], scales: NDArray[Any]) -> Float32Array:
     """Return float32 sums [rows, channels] of products of integers [rows, inner] with `centred` weights.
 
     The sum of a block is exact. Rounded to float32 it is multiplied by the block's scale, and the product added to the
@@ -56,7 +54,7 @@ def sums_of_blocks(
     factors = scales.astype(np.float32)
     for number in range(steps.shape[1]):
         first = number * steps.shape[2]
-        part = values[:, first : min(first + steps.shape[2], inner)].astype(np.float64)
+        part = values[:, first : first + steps.shape[2]].astype(np.float64)
         exact = part @ steps[:, number, : part.shape[1]].T.astype(np.float64)
         with np.errstate(over="ignore", invalid="ignore"):
             total += exact.astype(np.float32) * factors[:, number]

@@ -30,7 +30,7 @@ from npusim.isa.arithmetic.weight_blocks import centred, dequantised, sums_of_bl
 from npusim.isa.base.block_format import BITS, BlockFormat
 from npusim.isa.base.cause import Cause
 from npusim.isa.base.lazy_dataclass import dataclass
-from npusim.isa.engines.engine import HALVINGS_BITS, Layout, Problem
+from npusim.isa.engines.engine import HALVINGS_BITS, Engine, Layout, Problem
 from npusim.isa.engines.kinds import engine_of
 from npusim.isa.engines.mac_array import MacArray
 from npusim.isa.engines.systolic.systolic import DATAFLOWS
@@ -150,6 +150,15 @@ class BlockProduct(Instruction):
         halvings = self.row_halvings, self.column_halvings, self.accumulator_halvings
         return Layout(self.output_stationary, *halvings)
 
+    @property
+    def _macs(self) -> int:
+        """Number of multiply-accumulates."""
+        return self.rows * self.inner * self.columns
+
+    def _array(self, context: Context) -> tuple[Engine, MacArray]:
+        array = context.hardware.mac_array
+        return engine_of(array), block_mode(array, ELEMENTS[self.element], self.form)
+
     def _parameter_bytes(self) -> int:
         return parameter_bytes(self.form, self.inner, self.columns, self.codes)
 
@@ -197,7 +206,7 @@ class BlockProduct(Instruction):
         float needs the float mode.
         """
         array = context.hardware.mac_array
-        engine, name = engine_of(array), ELEMENTS[self.element]
+        name = ELEMENTS[self.element]
         if not (array.quantized_blocks if self.codes else array.dequantized_blocks):
             return [
                 f"computes on {'' if self.codes else 'de'}quantized weights in blocks; the machine has "
@@ -205,7 +214,8 @@ class BlockProduct(Instruction):
             ]
         if not self.codes and not float_columns(array, name):
             return [f"computes {name}, the machine has mac_array.{name}_columns = 0"]
-        messages = engine.misfits(block_mode(array, name, self.form), self._layout, False)
+        engine, mode = self._array(context)
+        messages = engine.misfits(mode, self._layout, False)
         least = least_halvings(array, self.form)
         if self.codes and self.row_halvings < least:
             messages.append(
@@ -241,7 +251,7 @@ class BlockProduct(Instruction):
         with np.errstate(all="ignore"):
             if map_scales is not None:
                 centre = values.astype(np.int32) - self.ifm_zero
-                sums = sums_of_blocks(centre, steps, scales, self.inner) * map_scales[0] + biases
+                sums = sums_of_blocks(centre, steps, scales) * map_scales[0] + biases
                 results = quantise(sums, map_scales[1], self.ofm_zero, self.low, self.high, dtype)
             else:
                 weights = dequantised(steps, scales, self.inner, dtype).astype(np.float64)
@@ -262,10 +272,9 @@ class BlockProduct(Instruction):
         """The closed form of the array in its mode, for the part of it that the instruction uses. Weights, scales and
         zero points pass the weight port with the bits that they have. For 8-bit values every block takes whole passes.
         """
-        array, name, form = context.hardware.mac_array, ELEMENTS[self.element], self.form
-        engine, mode = engine_of(array), block_mode(array, name, form)
+        (engine, mode), name, form = self._array(context), ELEMENTS[self.element], self.form
         use = engine.use(mode, self._problem(mode), self._layout)
-        macs, outputs = self.rows * self.inner * self.columns, self.rows * self.columns
+        macs, outputs = self._macs, self.rows * self.columns
         passes = -(-use.weight_values * form.block_bits // (8 * form.block))
         actions = {
             "pe_idle": max(use.array_cycles * engine.macs_per_cycle(mode) - macs, 0),
@@ -293,25 +302,23 @@ class BlockProduct(Instruction):
 
     def demand(self, context: Context) -> int:
         """Return the multiply-accumulates; those of floats in units of integer MACs."""
-        array = context.hardware.mac_array
-        engine, macs = engine_of(array), self.rows * self.inner * self.columns
         if self.codes:
-            return macs
-        mode = block_mode(array, ELEMENTS[self.element], self.form)
-        return -(-macs * engine.macs_per_cycle(array) // engine.macs_per_cycle(mode))
+            return self._macs
+        engine, mode = self._array(context)
+        whole = engine.macs_per_cycle(context.hardware.mac_array)
+        return -(-self._macs * whole // engine.macs_per_cycle(mode))
 
     def split(self, context: Context) -> Mapping[str, int]:
         """Return the stall and inefficiency cycles of the array in its mode, by cause."""
-        array = context.hardware.mac_array
-        engine, mode = engine_of(array), block_mode(array, ELEMENTS[self.element], self.form)
+        engine, mode = self._array(context)
         problem, per_cycle = self._problem(mode), engine.macs_per_cycle(mode)
         lost = list(engine.split(mode, problem, self._layout))
         # Rows that no weight of a block fills count as edges.
-        lost[0] += -(-problem.macs // per_cycle) - -(-self.rows * self.inner * self.columns // per_cycle)
+        lost[0] += -(-problem.macs // per_cycle) - -(-self._macs // per_cycle)
         return {cause.name: cycles for cause, cycles in zip(engine.causes, lost, strict=True)}
 
     def rereads(self, context: Context) -> bool:
         """Return whether weights are read more than once, because several blocks of rows each need all of them."""
-        mode = block_mode(context.hardware.mac_array, ELEMENTS[self.element], self.form)
+        engine, mode = self._array(context)
         problem = self._problem(mode)
-        return engine_of(mode).use(mode, problem, self._layout).weight_values > problem.weights
+        return engine.use(mode, problem, self._layout).weight_values > problem.weights
