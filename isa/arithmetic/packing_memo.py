@@ -20,7 +20,7 @@ from npusim.isa.arithmetic import packing
 from npusim.isa.arithmetic.packing import Bytes, Lengths
 
 _KEPT_BYTES = 1 << 26
-"""Capacity of the cache. It holds the weights of ResNet-50, both packed and decoded."""
+"""Capacity of the cache in bytes, enough for the weights of ResNet-50, both packed and decoded."""
 
 _LARGEST_SHARE = 8
 """A result that takes more than this fraction of `_KEPT_BYTES` would displace too many others and is not kept."""
@@ -30,7 +30,7 @@ _Result = TypeVar("_Result", bytes, Bytes, Lengths)
 
 
 class _Memo:
-    """A cache with a limit in bytes, which drops the least recently used results first.
+    """A least-recently-used cache whose results together take a limited number of bytes.
 
     Threads may share it, because executions of a HAL device run in several.
     """
@@ -72,7 +72,7 @@ def _digest(values: NDArray[Any]) -> bytes:
 
 
 def pack(weights: NDArray[Any], zero_point: int, skips: bool = False) -> bytes:
-    """Call `npusim.isa.arithmetic.packing.pack` through the cache, and cache the decoded weights, too."""
+    """Pack weights as `npusim.isa.arithmetic.packing.pack` does, and cache both packed and decoded weights."""
     key = "pack", _digest(weights), weights.dtype.char, zero_point, skips
     packed: bytes | None = _MEMO.get(key)
     if packed is None:
@@ -84,7 +84,7 @@ def pack(weights: NDArray[Any], zero_point: int, skips: bool = False) -> bytes:
 
 
 def lengths(weights: NDArray[Any], zero_point: int, skips: bool = False) -> Lengths:
-    """Call `npusim.isa.arithmetic.packing.lengths` through the cache; the result is read-only."""
+    """Return the cached result of `npusim.isa.arithmetic.packing.lengths`. Its arrays are read-only."""
     key = "lengths", _digest(weights), weights.dtype.char, zero_point, skips
     found: Lengths | None = _MEMO.get(key)
     if found is None:
@@ -96,7 +96,7 @@ def lengths(weights: NDArray[Any], zero_point: int, skips: bool = False) -> Leng
 
 
 def unpack(packed: Bytes, count: int, zero_point: int) -> Bytes:
-    """Call `npusim.isa.arithmetic.packing.unpack` through the cache; the result is read-only."""
+    """Return the cached result of `npusim.isa.arithmetic.packing.unpack`. The array is read-only."""
     key = _decoded_key(packed, count, zero_point)
     codes: Bytes | None = _MEMO.get(key)
     if codes is None:

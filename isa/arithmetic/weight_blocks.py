@@ -1,4 +1,7 @@
-"""What weights that are quantized in blocks stand for, and sums of their products (`npusim.isa.base.block_format`)."""
+"""Arithmetic on weights that are quantized in blocks: unpacking, dequantization, and sums of products.
+
+`npusim.isa.base.block_format` describes how they are stored.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,10 @@ from npusim.isa.base.block_format import BlockFormat
 
 
 def unpacked(packed: NDArray[np.uint8], bits: int, count: int) -> NDArray[np.uint8]:
-    """Return elements of a few bits [rows, count] from their bytes [rows, n], the first in the lowest bits."""
+    """Unpack unsigned elements of 2, 4 or 8 bits from bytes [rows, n] to [rows, count].
+
+    The first element of a byte is in its lowest bits.
+    """
     shifts = np.arange(0, 8, bits, dtype=np.uint8)
     spread: NDArray[np.uint8] = (packed[..., None] >> shifts) & np.uint8(0xFF >> 8 - bits)
     return spread.reshape(len(packed), -1)[:, :count]
@@ -21,7 +27,7 @@ def unpacked(packed: NDArray[np.uint8], bits: int, count: int) -> NDArray[np.uin
 def centred(
     packed: NDArray[np.uint8], zeros: NDArray[np.uint8] | None, form: BlockFormat, inner: int
 ) -> NDArray[np.int32]:
-    """Return quantized weights less their zero points, [channels, blocks, block].
+    """Unpack weights and subtract their zero points: [channels, blocks, block].
 
     packed, zeros: the bytes of weights and zero points, [channels, bytes]. Elements behind the last weight are 0.
     """
@@ -37,7 +43,7 @@ def centred(
 
 
 def dequantised(steps: NDArray[np.int32], scales: NDArray[Any], inner: int, dtype: Any) -> NDArray[Any]:
-    """Return weights [channels, inner] from `centred` ones: a float32 product, rounded to `dtype`."""
+    """Multiply `centred` weights by their scales in float32, and round to `dtype`: [channels, inner]."""
     with np.errstate(over="ignore"):
         reals = steps.astype(np.float32) * scales.astype(np.float32)[..., None]
         weights: NDArray[Any] = reals.reshape(len(steps), -1)[:, :inner].astype(dtype)
@@ -47,8 +53,8 @@ def dequantised(steps: NDArray[np.int32], scales: NDArray[Any], inner: int, dtyp
 def sums_of_blocks(values: NDArray[Any], steps: NDArray[np.int32], scales: NDArray[Any]) -> Float32Array:
     """Return float32 sums [rows, channels] of products of integers [rows, inner] with `centred` weights.
 
-    The sum of a block is exact. Rounded to float32 it is multiplied by the block's scale, and the product added to the
-    sum of the blocks before it; each step rounds to float32.
+    The sum of a block is exact. It is rounded to float32 and multiplied by the block's scale, and the product is added
+    to the sum of the blocks before it. Each step rounds to float32.
     """
     total = np.zeros((len(values), len(steps)), np.float32)
     factors = scales.astype(np.float32)

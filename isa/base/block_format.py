@@ -1,10 +1,10 @@
-"""How weights that are quantized in blocks are stored. Front ends need it without numpy, so nothing here imports it.
+"""The storage format of weights that are quantized in blocks. It does not import numpy, for front ends without it.
 
 The weights of an output channel are cut into blocks along the dot product. A weight is an unsigned integer q of 2, 4
 or 8 bits and stands for (q - zero point) * scale, with a float16 or float32 scale for each block. The zero point is
 that of the block or, without zero points, 2 ** (bits - 1). Elements of less than a byte fill a byte from its lowest
-bits on. A channel's blocks are all stored whole, the last one too, and its zero points fill whole bytes. So ONNX
-Runtime stores the weights of MatMulNBits.
+bits on. All blocks of a channel are stored whole, the last one too, and its zero points fill whole bytes. ONNX Runtime
+stores the weights of MatMulNBits in this way.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ BITS = (2, 4, 8)
 
 
 class BlockFormat(NamedTuple):
-    """How weights are stored.
+    """The parameters of the storage format.
 
-    bits:        of a weight.
+    bits:        bits of a weight.
     block:       weights of a block.
     scale_bytes: bytes of a block's scale.
     zero_points: whether each block has a zero point.

@@ -55,7 +55,11 @@ ON_NPU = ReadBy(needs=("has_npu",), words="an NPU that computes something (lacks
 
 
 class Fault(NamedTuple):
-    """A fault of the values of a table: the keys that lead to it, and the value that is not allowed."""
+    """A key of a table that is missing or unknown, or has a value that is not allowed ("wrong").
+
+    keys:  the path to the key, with positions in lists.
+    value: the refused value.
+    """
 
     keys: tuple[str | int, ...]
     kind: Literal["missing", "unknown", "wrong"]
@@ -101,7 +105,7 @@ class Field:
         self.description, self.what_if, self.given, self.read_by = description, what_if, given, read_by
 
     def read(self, value: Any, keys: tuple[str | int, ...], faults: list[Fault]) -> Any:
-        """Return a value as the table holds it; a value that is not allowed adds to the faults."""
+        """Check a value and return it as the table stores it. If it is not allowed, add a fault and return None."""
         if value is None and self.optional:
             return None
         try:
@@ -111,7 +115,10 @@ class Field:
             return None
 
     def checked(self, value: Any) -> Any:
-        """Return an allowed value as the table holds it. Raises ValueError for others."""
+        """Check a value and return it as the table stores it, such as 500 as 500.0.
+
+        Raises ValueError, TypeError or OverflowError for a value that is not allowed.
+        """
         raise NotImplementedError
 
 
@@ -149,7 +156,7 @@ class _Number(Field):
         raise ValueError
 
     def converted(self, value: Any) -> Any:
-        """Return a value of another type as a number: 500 as 500.0. Raises ValueError, TypeError or OverflowError."""
+        """Convert a value of another type to a number. Raises ValueError, TypeError or OverflowError."""
         if isinstance(value, bool | str | bytes):
             raise ValueError
         return float(value)
@@ -354,7 +361,10 @@ class Section:
 
     @classmethod
     def read(cls, values: Mapping[str, Any], keys: tuple[str | int, ...], faults: list[Fault]) -> Self:
-        """Return the table of plain values, which is unusable if values that are not allowed add to `faults`."""
+        """Check plain values, nested as in the file, and return the table. Add what is wrong with them to `faults`.
+
+        If this adds faults, the table is incomplete and must not be used.
+        """
         self = cls.__new__(cls)
         self._fill(values, keys, faults)
         return self
@@ -385,7 +395,12 @@ class Section:
     def model_dump(
         self, *, mode: str = "python", exclude_none: bool = False, exclude_defaults: bool = False
     ) -> dict[str, Any]:
-        """Return the values as plain ones, nested as in the file; mode "json" has lists in place of tuples."""
+        """Return a dictionary of all values, with tables inside it as dictionaries.
+
+        mode:             "json" turns tuples into lists.
+        exclude_none:     leave out values that are None.
+        exclude_defaults: leave out values that equal their default.
+        """
 
         def plain(value: Any) -> Any:
             if isinstance(value, Section):

@@ -1,4 +1,4 @@
-"""`dataclass` of the standard library, but a class gets each of its methods when somebody first calls it.
+"""A replacement for `dataclasses.dataclass` that generates each method of a class when it is first called.
 
 The standard library writes and compiles up to six functions for each class when its module is imported. For the 200
 classes of a small run these were a fifth of all instructions of the process, and most of them were never called.
@@ -17,7 +17,7 @@ _WRITTEN = {"__repr__": "repr", "__eq__": "eq", "__hash__": "unsafe_hash"}
 """Methods that the standard library generates, each with the option of `dataclasses.dataclass` that requests it."""
 
 _NONE = {"init": False, "repr": False, "eq": False}
-"""Options with which the standard library generates no method."""
+"""Options of `dataclasses.dataclass` that turn off all generated methods."""
 
 
 class _Factory:

@@ -59,9 +59,10 @@ def parameter_bytes(form: BlockFormat, inner: int, channels: int, codes: bool) -
 
 @lru_cache(maxsize=256)
 def block_mode(array: MacArray, element: str, form: BlockFormat) -> MacArray:
-    """Return the array's parameters for weights in blocks: as many of them pass the port as its width has bits for.
+    """Return the array's parameters as they are for weights in blocks.
 
-    8-bit values: accumulators of 8 bytes. Floats: the float mode.
+    The weight port passes as many weights per cycle as it has bits for them, their scales and zero points. With 8-bit
+    values an accumulator takes 8 bytes. Floats use the float mode.
     """
     floats = element in FLOAT_TYPES
     mode = float_mode(array, element) if floats else array
