@@ -14,7 +14,14 @@ import numpy as np
 from npusim.frontends.forms.conversion import MOST_CONSTANT
 from npusim.frontends.forms.node_conversion import NodeConversion
 from npusim.frontends.forms.node_rows import Row, microsoft
-from npusim.frontends.onnx.operations.onnx_attention import rotated
+from npusim.frontends.onnx.operations.onnx_attention import (
+    bounded,
+    grouped_product,
+    heads_apart,
+    heads_together,
+    hiding,
+    rotated,
+)
 from npusim.isa.base.tensor import Array
 
 _REFUSED = {
@@ -65,9 +72,7 @@ def _grouped(c: NodeConversion) -> Sequence[int | None]:
     )
     scores = _scores(c, sizes, starts, query, key)
     shares = _shares(c, sizes, scores)
-    grouped = c.reshaped(shares, (batch, shared, heads // shared * rows, columns))
-    made = c.reshaped(c.step("batch_matmul", [grouped, value]), (batch, heads, rows, depth))
-    return [c.reshaped(c.transposed(made, (0, 2, 1, 3)), (batch, rows, heads * depth)), key, value]
+    return [heads_together(c, grouped_product(c, shares, value, shared)), key, value]
 
 
 def _by_head(c: NodeConversion, heads: int, shared: int) -> Sequence[int]:
@@ -91,8 +96,7 @@ def _by_head(c: NodeConversion, heads: int, shared: int) -> Sequence[int]:
             len(shape) == 3 and shape[2] % count == 0,
             f"an input has shape {list(shape)}, must be [batch, rows, columns] of {count} heads",
         )
-        apart = c.reshaped(part, (*shape[:2], count, shape[2] // count))
-        split.append(c.transposed(apart, (0, 2, 1, 3)))
+        split.append(heads_apart(c, part, count))
     return split
 
 
@@ -182,8 +186,7 @@ def _scores(c: NodeConversion, sizes: _Sizes, starts: int, query: int, key: int)
     scores = c.reshaped(c.step("mul", [scores, c.scalar(scale, scores)]), (batch, heads, rows, columns))
     cap = float(c.attribute("softcap", 0.0))
     if cap > 0:
-        bounded = c.step("tanh", [c.step("div", [scores, c.scalar(cap, scores)])])
-        scores = c.step("mul", [bounded, c.scalar(cap, scores)])
+        scores = bounded(c, scores, cap)
     if c.has("attention_bias"):
         bias = c.real("attention_bias")
         width = c.shape(bias)[-1]
@@ -216,8 +219,7 @@ def _hidden(c: NodeConversion, sizes: _Sizes, starts: int, like: int) -> int | N
     if window > 0:
         near = c.step("greater", [ahead, c.scalar(-window, ahead)], "bool")
         visible = c.step("logical_and", [visible, near])
-    zero, never = c.scalar(0, like), c.scalar(-np.inf, like)
-    return c.nodes("select_v2", [visible, zero, never], [c.like(zero)])[0]
+    return hiding(c, visible, like)
 
 
 def _shares(c: NodeConversion, sizes: _Sizes, scores: int) -> int:

@@ -26,31 +26,57 @@ def _attention(c: NodeConversion) -> Sequence[int | None]:
         before = c.shape(c.real("past_key"))[2]
         key = c.step("concatenation", [c.real("past_key"), key], axis=2)
         value = c.step("concatenation", [c.real("past_value"), value], axis=2)
-    batch, heads, rows, depth = c.shape(query)
-    shared, columns = c.shape(key)[1], c.shape(key)[2]
+    _, heads, rows, depth = c.shape(query)
+    shared, columns = c.shape(key)[1:3]
     c.require(shared > 0 and heads % shared == 0, f"{heads} heads of Q do not fall to {shared} of K")
     scale = sqrt(float(c.attribute("scale", 0.0) or 1 / sqrt(depth)))
     query, scaled = (c.step("mul", [tensor, c.scalar(scale, tensor)]) for tensor in (query, key))
-    grouped = c.reshaped(query, (batch, shared, heads // shared * rows, depth))
-    scores = c.step("batch_matmul", [grouped, scaled], adj_y=True)
-    scores = c.reshaped(scores, (batch, heads, rows, columns))
+    scores = grouped_product(c, query, scaled, shared, adj_y=True)
     first, cap = scores, float(c.attribute("softcap", 0.0))
     if cap:
-        scores = c.step(
-            "mul", [c.step("tanh", [c.step("div", [scores, c.scalar(cap, scores)])]), c.scalar(cap, scores)]
-        )
+        scores = bounded(c, scores, cap)
     capped, bias = scores, _bias(c, rows, columns, before, scores)
     if bias is not None:
         scores = c.step("add", [scores, bias])
     shares = _shares(c, scores, bias)
-    grouped = c.reshaped(shares, (batch, shared, heads // shared * rows, columns))
-    made = c.step("batch_matmul", [grouped, value])
-    made = c.reshaped(made, (batch, heads, rows, c.shape(value)[3]))
+    made = grouped_product(c, shares, value, shared)
     if flat:
-        made = c.reshaped(c.transposed(made, (0, 2, 1, 3)), (batch, rows, -1))
+        made = heads_together(c, made)
     mode = int(c.attribute("qk_matmul_output_mode", 0))
     c.require(mode in range(4), f"qk_matmul_output_mode is {mode}, must be 0..3")
     return [made, key, value, (first, capped, scores, shares)[mode]]
+
+
+def grouped_product(c: NodeConversion, x: int, y: int, shared: int, *, adj_y: bool = False) -> int:
+    """Multiply x, [batch, heads, rows, inner], by y, whose `shared` heads each serve a group of the heads of x."""
+    batch, heads, rows, inner = c.shape(x)
+    grouped = c.reshaped(x, (batch, shared, heads // shared * rows, inner))
+    made = c.step("batch_matmul", [grouped, y], adj_y=adj_y)
+    return c.reshaped(made, (batch, heads, rows, c.shape(made)[3]))
+
+
+def bounded(c: NodeConversion, scores: int, cap: float) -> int:
+    """Return cap * tanh(scores / cap)."""
+    ratio = c.step("div", [scores, c.scalar(cap, scores)])
+    return c.step("mul", [c.step("tanh", [ratio]), c.scalar(cap, scores)])
+
+
+def heads_apart(c: NodeConversion, x: int, heads: int) -> int:
+    """Return [batch, rows, heads * depth] as [batch, heads, rows, depth]."""
+    batch, rows, width = c.shape(x)
+    return c.transposed(c.reshaped(x, (batch, rows, heads, width // heads)), (0, 2, 1, 3))
+
+
+def heads_together(c: NodeConversion, x: int) -> int:
+    """Return [batch, heads, rows, depth] as [batch, rows, heads * depth]."""
+    batch, heads, rows, depth = c.shape(x)
+    return c.reshaped(c.transposed(x, (0, 2, 1, 3)), (batch, rows, heads * depth))
+
+
+def hiding(c: NodeConversion, seen: int, like: int) -> int:
+    """Return 0 where a key is seen and -inf elsewhere, in the element type of `like`."""
+    zero, never = c.scalar(0, like), c.scalar(-np.inf, like)
+    return c.nodes("select_v2", [seen, zero, never], [c.like(zero)])[0]
 
 
 def _by_head(c: NodeConversion, x: int, heads: str) -> int:
@@ -63,7 +89,7 @@ def _by_head(c: NodeConversion, x: int, heads: str) -> int:
     c.require(
         count > 0 and shape[2] % count == 0, f"{heads} is {count}, and {list(shape)} has {shape[2]} columns"
     )
-    return c.transposed(c.reshaped(x, (*shape[:2], count, shape[2] // count)), (0, 2, 1, 3))
+    return heads_apart(c, x, count)
 
 
 def _bias(c: NodeConversion, rows: int, columns: int, before: int, like: int) -> int | None:
@@ -73,8 +99,7 @@ def _bias(c: NodeConversion, rows: int, columns: int, before: int, like: int) ->
         bias = c.real("attn_mask")
         shape = c.shape(bias)
         if c.builder.type(bias).dtype == "bool":
-            zero, never = c.scalar(0, like), c.scalar(-np.inf, like)
-            bias = c.nodes("select_v2", [bias, zero, never], [c.like(zero)])[0]
+            bias = hiding(c, bias, like)
         if shape[-1] < columns:
             borders = (*((0, 0) for _ in shape[1:]), (0, columns - shape[-1]))
             bias = surrounded_by(c, bias, borders, -np.inf)
@@ -111,8 +136,7 @@ def _hidden_behind(c: NodeConversion, rows: int, columns: int, like: int) -> int
     for op, limit in limits:
         within = c.step(op, [ahead, c.scalar(limit, ahead)], "bool")
         seen = c.step("logical_and", [seen, within])
-    zero, never = c.scalar(0, like), c.scalar(-np.inf, like)
-    return c.nodes("select_v2", [seen, zero, never], [c.like(zero)])[0]
+    return hiding(c, seen, like)
 
 
 def _shares(c: NodeConversion, scores: int, bias: int | None) -> int:
@@ -147,13 +171,13 @@ def _turned(c: NodeConversion, name: str, cosine: int, sine: int) -> int:
         if not heads and c.source.domain == MICROSOFT:
             heads = shape[2] // (2 * c.shape(cosine)[-1])
         c.require(heads > 0 and shape[2] % heads == 0, f"num_heads {heads} do not fit {list(shape)}")
-        x = c.transposed(c.reshaped(x, (*shape[:2], heads, shape[2] // heads)), (0, 2, 1, 3))
+        x = heads_apart(c, x, heads)
     batch, _, rows, depth = c.shape(x)
     part = int(c.attribute("rotary_embedding_dim", 0)) or depth
     c.require(part <= depth and part % 2 == 0, f"rotary_embedding_dim is {part}, of {depth}")
     cosine, sine = (_at_positions(c, cache, batch, rows, part // 2) for cache in (cosine, sine))
     made = rotated(c, x, cosine, sine, c.flag("interleaved"))
-    return c.reshaped(c.transposed(made, (0, 2, 1, 3)), shape) if len(shape) == 3 else made
+    return heads_together(c, made) if len(shape) == 3 else made
 
 
 def rotated(c: NodeConversion, x: int, cosine: int, sine: int, interleaved: bool) -> int:
@@ -271,12 +295,12 @@ def _heads_apart(c: NodeConversion, x: int) -> int:
     if len(shape) == 4:
         return x
     c.require(heads > 0 and shape[2] % heads == 0, f"num_heads is {heads}, of {shape[2]} columns")
-    return c.transposed(c.reshaped(x, (*shape[:2], heads, shape[2] // heads)), (0, 2, 1, 3))
+    return heads_apart(c, x, heads)
 
 
 def _attended(c: NodeConversion, query: int, key: int, value: int, mask: str) -> int:
     """Return softmax(Q K' * scale + masks) V as [batch, rows, heads * depth]."""
-    batch, heads, rows, depth = c.shape(query)
+    batch, _, rows, depth = c.shape(query)
     columns = c.shape(key)[2]
     scale = float(c.attribute("scale", 0.0)) or 1 / sqrt(depth)
     scores = c.step("batch_matmul", [query, key], adj_y=True)
@@ -292,8 +316,7 @@ def _attended(c: NodeConversion, query: int, key: int, value: int, mask: str) ->
     if c.has("attention_bias"):
         scores = c.step("add", [scores, c.real("attention_bias")])
     shares = c.step("softmax", [scores], axis=3)
-    made = c.transposed(c.step("batch_matmul", [shares, value]), (0, 2, 1, 3))
-    return c.reshaped(made, (batch, rows, heads * c.shape(value)[3]))
+    return heads_together(c, c.step("batch_matmul", [shares, value]))
 
 
 def _masked(c: NodeConversion, name: str, sizes: tuple[int, int, int], like: int) -> int:
