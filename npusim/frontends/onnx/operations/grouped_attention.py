@@ -59,12 +59,13 @@ def _grouped(c: NodeConversion) -> Sequence[int | None]:
     query, key, value = _by_head(c, heads, shared)
     batch, _, rows, depth = c.shape(query)
     past = c.shape(c.real("past_key"))[2] if c.has("past_key") else 0
-    total = c.known("total_sequence_length")
-    columns = max(past, past + rows if total is None else int(total.reshape(-1)[0]))
+    known = c.known("total_sequence_length")
+    total = past + rows if known is None else int(known.reshape(-1)[0])
+    columns = max(past, total)
     c.require(columns >= rows, f"total_sequence_length is {columns}, must be {rows} or more, the new tokens")
     sizes = _Sizes(batch, heads, shared, rows, past, columns, depth)
     c.small((batch, rows, columns), MOST_CONSTANT)
-    starts = _starts(c, sizes, prompt=rows == (columns if total is None else int(total.reshape(-1)[0])))
+    starts = _starts(c, sizes, prompt=rows == total)
     if c.flag("do_rotary"):
         query, key = _turned(c, sizes, starts, (query, key))
     key, value = (
