@@ -90,6 +90,5 @@ def of_configuration(given: Any) -> WeightFormat:
     if bits not in BITS or block not in (-1, *BLOCKS):
         stated = json.dumps({"bits": bits, "group_size": block}, default=str)[:60]
         return INT8._replace(source=f"quantization_config with {stated} is not followed")
-    given = values
-    zero = given.get("sym") is False or given.get("zero_point") is True
+    zero = values.get("sym") is False or values.get("zero_point") is True
     return WeightFormat(bits, max(block, 0), zero and block > 0, "quantization_config")

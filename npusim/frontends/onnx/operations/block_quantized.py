@@ -111,10 +111,8 @@ def _packed(c: NodeConversion) -> PackedWeights | None:
     ]
     if any(data.size != columns * count or data.dtype not in types for data, count, types in counts):
         return None
-    rows = [None if data is None else data.reshape(columns, -1) for data in (packed, scales, zeros)]
-    assert rows[0] is not None
-    assert rows[1] is not None
-    return PackedWeights(form, inner, rows[0], rows[1], rows[2])
+    rows = None if zeros is None else zeros.reshape(columns, -1)
+    return PackedWeights(form, inner, packed.reshape(columns, -1), scales.reshape(columns, -1), rows)
 
 
 def _unpacked(c: NodeConversion) -> Any:
