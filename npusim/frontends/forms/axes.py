@@ -1,4 +1,4 @@
-"""Images whose channels come before their height and width: axes as images, filters of groups, and means of regions."""
+"""Layers on channels-first tensors [N, C, ...], and rearrangements of their axes and filters."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from npusim.isa.base.tensor import Quantization
 
 
 def without(shape: Sequence[int], axis: int) -> tuple[int, ...]:
-    """Return a shape with one element along an axis."""
+    """Return a shape with the size of one axis set to 1."""
     return (*shape[:axis], 1, *shape[axis + 1 :])
 
 
 def response(c: Conversion, x: int, size: int, **parameters: Any) -> int:
-    """Add a local response normalization over `size` channels, of which an even size has one more behind the centre."""
+    """Add a local response normalization over `size` channels. An even window has one more after the centre."""
     how: dict[str, Any] = {"axis": 1, "radius": (size - 1) // 2, "one_more": size % 2 == 0}
     return c.node("local_response_normalization", [x], **how, **parameters)
 
@@ -30,11 +30,12 @@ def region_means(
     samples: tuple[int, int],
     centers: bool,
 ) -> int:
-    """Add ROI align: each bin of a region is the mean of sampled points. Regions may reach beyond the image.
+    """Add ROI align: split each region of an image into bins, and average the points sampled in each bin.
 
-    operands: the image, the regions, and the number of the image that each region is in.
-    scale: pixels for a unit of the regions' coordinates.
-    samples: points along height and width of a bin; 0 for as many as it has pixels.
+    operands: the images, the regions, which may reach beyond their image, and the index of each region's image.
+    size:     bins of a region along height and width.
+    scale:    pixels of the image per unit of the regions' coordinates.
+    samples:  points of a bin along height and width; 0 for as many as the bin has pixels.
     """
     c.require(min(size) > 0, f"height and width of the output are {list(size)}, must be above 0")
     c.require(scale > 0, f"spatial_scale is {scale}, must be above 0")
@@ -43,7 +44,7 @@ def region_means(
 
 
 def on_images(c: Conversion, tensor: int, axes: Sequence[int], function: Callable[[int], int]) -> int:
-    """Apply a function of images [N, C, H, W] to one or two axes of a tensor, as the image's height and width."""
+    """Apply a function of images [N, C, H, W] to a tensor, one or two axes of which serve as height and width."""
     shape = c.shape(tensor)
     if len(shape) == 4 and list(axes) == [2, 3]:
         return function(tensor)
@@ -59,12 +60,12 @@ def on_images(c: Conversion, tensor: int, axes: Sequence[int], function: Callabl
 
 
 def by_pairs(axes: Sequence[int]) -> list[list[int]]:
-    """Return the axes in pairs, from the last ones to the first."""
+    """Split axes into pairs from the back: 0, 1, 2 becomes [[1, 2], [0]]."""
     return [list(axes[max(end - 2, 0) : end]) for end in range(len(axes), 0, -2)]
 
 
 def filters_by_group(c: Conversion, weights: int, groups: int) -> int:
-    """Return a transposed convolution's filter [D, C / groups, H, W] as [D / groups, C, H, W], group beside group."""
+    """Rearrange a transposed convolution's filter [D, C / groups, H, W] to [D / groups, C, H, W], group after group."""
     if groups == 1:
         return weights
     depth, channels, *kernel = c.shape(weights)

@@ -1,4 +1,7 @@
-"""The base class with which ONNX, Paddle, NNEF and NNAdapter convert one operation into nodes of a graph."""
+"""Defines `Conversion`, which turns one operation of a model into nodes of a graph.
+
+The front ends for ONNX, Paddle, NNEF and NNAdapter each derive their own class from it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Object detection: parameters under the names that Paddle and NNAdapter share, and boxes decoded from prior boxes."""
+"""Object-detection layers that Paddle and NNAdapter define alike: YOLO heads, prior boxes, NMS and box decoding.
+
+Both formats give the arguments of the first three the same names, so one function translates them into parameters.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from npusim.frontends.forms.conversion import Conversion
 
 
 def yolo_box(c: Conversion, sides: Sequence[int]) -> dict[str, Any]:
-    """Return the parameters of the boxes of a YOLO head. `sides` alternates the widths and heights of its anchors."""
+    """Return the parameters of a YOLO head. `sides` alternates the widths and heights of its anchor boxes."""
     fits = len(sides) % 2 == 0 and min(sides, default=0) > 0
     c.require(fits, f"anchors are {list(sides)}, must be pairs above 0")
     return {
@@ -26,7 +29,7 @@ def yolo_box(c: Conversion, sides: Sequence[int]) -> dict[str, Any]:
 
 
 def prior_box(c: Conversion) -> dict[str, Any]:
-    """Return the parameters of prior boxes of images with channels before height and width."""
+    """Return the parameters of prior boxes (SSD anchors) for images [N, C, H, W]."""
     variances = c.said("variances", (0.1, 0.1, 0.2, 0.2))
     c.require(len(variances) == 4, f"variances are {list(variances)}, must be 4")
     steps = c.said("step_h", 0.0), c.said("step_w", 0.0)
@@ -45,7 +48,7 @@ def prior_box(c: Conversion) -> dict[str, Any]:
 
 
 def suppression(c: Conversion) -> dict[str, Any]:
-    """Return the parameters of a non-maximum suppression by class."""
+    """Return the parameters of non-maximum suppression (NMS), applied class by class."""
     return {
         "score_threshold": c.said("score_threshold", 0.0),
         "iou_threshold": c.said("nms_threshold", 0.3),
@@ -60,12 +63,14 @@ def suppression(c: Conversion) -> dict[str, Any]:
 def decoded(
     c: Conversion, target: int, priors: int, factors: int | Sequence[float], axis: int, normalized: bool
 ) -> int:
-    """Decode boxes (x1, y1, x2, y2) [n, m, 4] from offsets of centres by size and logarithms of sizes.
+    """Decode the box regressions of a detector into boxes (x1, y1, x2, y2), [n, m, 4].
 
-    priors:     prior boxes, one for each entry of the target's other axis.
-    factors:    of the offsets and logarithms: four numbers, or a tensor like `priors`.
-    axis:       the axis of the target that has no prior boxes.
-    normalized: whether a box ends at its last coordinate, not one pixel behind it.
+    target:     regressions: the offset of the centre in units of the prior box's size, and the logarithm of the size
+                relative to it.
+    priors:     prior boxes (x1, y1, x2, y2), one for each entry along the axis of the target that is not `axis`.
+    factors:    variances, by which the regressions are multiplied: four numbers, or a tensor like `priors`.
+    axis:       the axis of the target, 0 or 1, along which the prior boxes repeat.
+    normalized: True if a box is x2 - x1 wide; False if it is one pixel wider, because x2 is its last pixel.
     """
     shape, count = c.shape(target), 4 if isinstance(factors, int) else len(factors)
     fits = len(shape) == 3 and shape[2] == count == 4 and c.shape(priors) == (shape[1 - axis], 4)
