@@ -204,57 +204,42 @@ def _of(types: tuple[str, ...], *codes: str) -> dict[str, tuple[str, ...]]:
 
 TYPES: dict[str, tuple[str, ...]] = {
     **_of(
-        _MOVED,
-        "BATCH_TO_SPACE_ND",
-        "BROADCAST_TO",
-        "CONCATENATION",
-        "DYNAMIC_UPDATE_SLICE",
-        "EMBEDDING_LOOKUP",
-        "EQUAL",
-        "EXPAND_DIMS",
+        _MOVED, "BATCH_TO_SPACE_ND", "BROADCAST_TO", "CONCATENATION", "DYNAMIC_UPDATE_SLICE", "EMBEDDING_LOOKUP",
+        "EQUAL", "EXPAND_DIMS", "FILL", "GATHER", "GATHER_ND", "HASHTABLE_LOOKUP", "MIRROR_PAD", "NOT_EQUAL", "PAD",
+        "PADV2", "REDUCE_MAX", "REDUCE_MIN", "RESHAPE", "REVERSE_V2", "SELECT", "SELECT_V2", "SLICE", "SQUEEZE",
+        "SPACE_TO_BATCH_ND", "STRIDED_SLICE", "TILE", "TRANSPOSE",
     ),
-    **_of(
-        _MOVED, "FILL", "GATHER", "GATHER_ND", "HASHTABLE_LOOKUP", "MIRROR_PAD", "NOT_EQUAL", "PAD", "PADV2"
-    ),
-    **_of(
-        _MOVED, "REDUCE_MAX", "REDUCE_MIN", "RESHAPE", "REVERSE_V2", "SELECT", "SELECT_V2", "SLICE", "SQUEEZE"
-    ),
-    **_of(_MOVED, "SPACE_TO_BATCH_ND", "STRIDED_SLICE", "TILE", "TRANSPOSE"),
     **_of((*_MOVED, "float16"), "CAST"),
     **_of(
-        _COUNTED, "ADD", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL", "MAXIMUM", "MINIMUM", "MUL", "PACK"
+        _COUNTED, "ADD", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL", "MAXIMUM", "MINIMUM", "MUL", "PACK", "SPLIT",
+        "SPLIT_V", "SUB", "TOPK_V2", "MEAN",
     ),
-    **_of(_COUNTED, "SPLIT", "SPLIT_V", "SUB", "TOPK_V2"),
     **_of(
-        _WORDS, "AVERAGE_POOL_2D", "LEAKY_RELU", "MAX_POOL_2D", "QUANTIZE", "RELU", "RELU6", "RESIZE_BILINEAR"
+        _WORDS, "AVERAGE_POOL_2D", "LEAKY_RELU", "MAX_POOL_2D", "QUANTIZE", "RELU", "RELU6", "RESIZE_BILINEAR",
+        "CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "GELU", "LOGISTIC", "PRELU", "RESIZE_NEAREST_NEIGHBOR",
+        "SOFTMAX", "TANH", "TRANSPOSE_CONV",
     ),
-    **_of(_WORDS, "CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "GELU", "LOGISTIC", "PRELU"),
-    **_of(_WORDS, "RESIZE_NEAREST_NEIGHBOR", "SOFTMAX", "TANH", "TRANSPOSE_CONV"),
     **_of(_COMPUTED, "HARD_SWISH", "L2_NORMALIZATION", "LOG_SOFTMAX", "RELU_0_TO_1", "RELU_N1_TO_1"),
     **_of(_DEEP, "DEPTH_TO_SPACE", "SPACE_TO_DEPTH"),
-    **_of(_COUNTED, "MEAN"),
     **_of((*_WORDS, "int32"), "DIV"),
     **_of((*_COMPUTED, "int32", "bool"), "ARG_MAX", "ARG_MIN"),
     **_of((*_WORDS, "int32", "bool"), "UNPACK"),
     **_of(("uint8", "float32", "int32", "int64"), "SUM"),
-    **_of(("int8", "float32"), "ELU", "SVDF"),
+    **_of(("int8", "float32"), "ELU", "SVDF", "UNIDIRECTIONAL_SEQUENCE_LSTM"),
     **_of(("int8", "float32", "int16"), "BATCH_MATMUL", "EXP", "LOG", "RSQRT", "SQRT"),
-    **_of(("int8", "float32"), "UNIDIRECTIONAL_SEQUENCE_LSTM"),
     **_of(("int8", "float32", "int16", "int32"), "ABS", "FLOOR_DIV"),
-    **_of(("int8", "float32", "int16", "int32", "int64"), "FLOOR_MOD", "NEG"),
+    **_of(("int8", "float32", "int16", "int32", "int64"), "FLOOR_MOD", "NEG", "REDUCE_PROD"),
     **_of(("int8", "float32", "int32"), "SQUARED_DIFFERENCE"),
-    **_of(("int8", "float32", "int16", "int32", "int64"), "REDUCE_PROD"),
     **_of(("int8", "uint8", "int16", "float16"), "DEQUANTIZE"),
     **_of(("float32", "uint8"), "CUSTOM TFLite_Detection_PostProcess"),
     **_of(("float32", "int32"), "ADD_N", "POW", "SIGN"),
     **_of(("float32", "int32", "int64"), "CUMSUM"),
-    **_of(("float32",), "BIDIRECTIONAL_SEQUENCE_LSTM", "BIDIRECTIONAL_SEQUENCE_RNN", "CEIL", "COS", "FLOOR"),
     **_of(
-        ("float32",), "L2_POOL_2D", "LOCAL_RESPONSE_NORMALIZATION", "LSTM", "RNN", "ROUND", "SIN", "SQUARE"
+        ("float32",), "BIDIRECTIONAL_SEQUENCE_LSTM", "BIDIRECTIONAL_SEQUENCE_RNN", "CEIL", "COS", "FLOOR", "L2_POOL_2D",
+        "LOCAL_RESPONSE_NORMALIZATION", "LSTM", "RNN", "ROUND", "SIN", "SQUARE", "UNIDIRECTIONAL_SEQUENCE_RNN",
     ),
-    **_of(("float32",), "UNIDIRECTIONAL_SEQUENCE_RNN"),
     **_of(("bool",), "LOGICAL_AND", "LOGICAL_NOT", "LOGICAL_OR", "REDUCE_ALL", "REDUCE_ANY"),
-}
+}  # fmt: skip
 """By the operator's code: the types of its main operand. `tests/litert/rows.py` compares each with LiteRT."""
 
 
