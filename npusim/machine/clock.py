@@ -130,14 +130,14 @@ MEMORY_PORTS_DECIDE = EventPriority(3)
 
 
 class Settled(simpy.Event):
-    """An event `delay` cycles from now, after all events of that cycle with a smaller priority number."""
+    """An event of the present cycle, after all events of that cycle with a smaller priority number."""
 
-    def __init__(self, env: simpy.Environment, priority: EventPriority, delay: int = 0) -> None:
+    def __init__(self, env: simpy.Environment, priority: EventPriority) -> None:
         self.env = env
         self.callbacks = []
         self._value = None
         self._ok = True
-        env.schedule(self, priority, delay)
+        env.schedule(self, priority)
 
 
 class Wake(simpy.Event):
