@@ -258,10 +258,8 @@ def _summed(cuts: Times, port: PortUse) -> _Cells:
         mine = np.flatnonzero(port.unit == unit)
         started, ended = port.started[mine], port.ended[mine]
         begun = np.searchsorted(started, cuts, side="right")
-        still = np.maximum(
-            np.append(0, ended)[begun] - cuts, 0
-        )  # cycles of the last one that are yet to come
-        cycles = np.diff(np.append(0, np.cumsum(ended - started))[begun] - still)
+        to_come = np.maximum(np.append(0, ended)[begun] - cuts, 0)  # of the last transfer that has begun
+        cycles = np.diff(np.append(0, np.cumsum(ended - started))[begun] - to_come)
         state = np.flatnonzero(cycles)
         last = np.searchsorted(started, cuts[1:][state], side="left") - 1
         by_fetch = np.full(len(state), unit == Unit.FRONT_END)
