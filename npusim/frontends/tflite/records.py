@@ -16,14 +16,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
-from importlib.util import find_spec, module_from_spec
 from mmap import mmap
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from npusim.isa.base.deferred import deferred
 from npusim.isa.base.errors import FormatError
 from npusim.isa.base.lazy_dataclass import dataclass
 
@@ -33,37 +32,11 @@ _PACKAGE = "tflite"
 def generated(name: str) -> Any:
     """Return a class that flatc generated for a table or enumeration of the schema, such as "Conv2DOptions"."""
     if _PACKAGE not in sys.modules:
-        sys.modules[_PACKAGE] = _deferred()
+        deferred(_PACKAGE)
     found = getattr(import_module(f"{_PACKAGE}.{name}"), name)
     # The import set the package's attribute to the submodule, where the whole package has the class.
     setattr(sys.modules[_PACKAGE], name, found)
     return found
-
-
-def _deferred() -> ModuleType:
-    """Return the package before its `__init__.py` is executed, which the first unknown attribute does."""
-    spec = find_spec(_PACKAGE)
-    if spec is None or spec.loader is None:
-        raise ModuleNotFoundError(f"No module named {_PACKAGE!r}", name=_PACKAGE)
-    package, loader = module_from_spec(spec), spec.loader
-
-    def complete() -> None:
-        package.__dict__.pop("__getattr__", None)
-        package.__dict__.pop("__dir__", None)
-        loader.exec_module(package)
-
-    def attribute(name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        complete()
-        return getattr(package, name)
-
-    def names() -> list[str]:
-        complete()
-        return sorted(vars(package))
-
-    vars(package).update(__getattr__=attribute, __dir__=names)
-    return package
 
 
 IDENTIFIER = b"TFL3"
