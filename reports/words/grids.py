@@ -8,7 +8,7 @@ from io import StringIO
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from npusim.base.console import console
-from npusim.reports.words.layout import Grid, Text, plain_lines
+from npusim.reports.words.layout import Grid, GridColumn, Text, plain_lines
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -27,19 +27,15 @@ def grid(*columns: str, gap: int = 2) -> Grid:
 
     Sides: "<" flush left and ">" flush right, on one line; "=" wrapped; "~" wrapped, long words folded.
     """
-    table = Grid(gap)
-    for column in columns:
-        match = _COLUMN.fullmatch(column)
-        assert match, column
-        side, least, style = match.groups()
-        table.add_column(
-            right=side == ">",
-            no_wrap=side in "<>",
-            overflow="fold" if side == "~" else "ellipsis",
-            least=int(least or 0),
-            style=style,
-        )
-    return table
+    return Grid(map(_described, columns), gap)
+
+
+def _described(word: str) -> GridColumn:
+    match = _COLUMN.fullmatch(word)
+    assert match, word
+    side, least, style = match.groups()
+    overflow = "fold" if side == "~" else "ellipsis"
+    return GridColumn(side == ">", side in "<>", overflow, least=int(least or 0), style=style)
 
 
 class Column(NamedTuple):
@@ -65,12 +61,9 @@ class Column(NamedTuple):
 
 def table(columns: Sequence[Column], indent: int = 0) -> Grid:
     """Lay out columns side by side, each below its head; `indent` is the width of an empty column before them."""
-    made = Grid(1)
-    if indent:
-        made.add_column(exact=indent)
-    for column in columns:
-        made.add_column(right=column.right, no_wrap=True)
-    before = [Text("")] * bool(indent)
+    empty = [GridColumn(exact=indent)] if indent else []
+    made = Grid([*empty, *(GridColumn(column.right, no_wrap=True) for column in columns)], gap=1)
+    before = [Text("") for _ in empty]
     made.add_row(*before, *(Text(column.head, style="dim") for column in columns))
     for row in zip(*(column.texts for column in columns), strict=True):
         made.add_row(*before, *(Text(text) if isinstance(text, str) else text for text in row))

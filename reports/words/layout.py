@@ -49,10 +49,8 @@ class Text:
         """Return the plain lines."""
         text = "".join(text for text, _ in self.pieces)
         lines = text.split("\n")
-        longest = max(map(len, lines))
-        if not _NARROW.fullmatch(text) or printable_lines(text) != text:
-            raise _NoFit
-        if longest > width and not self.whole_lines:
+        fits = self.whole_lines or max(map(len, lines)) <= width
+        if not fits or not _NARROW.fullmatch(text) or printable_lines(text) != text:
             raise _NoFit
         return lines
 
@@ -67,35 +65,29 @@ class Text:
         return RichText(text, style=style)
 
 
-class _Column(NamedTuple):
-    right: bool
-    no_wrap: bool
-    overflow: str
-    least: int
-    exact: int
-    style: str
+class GridColumn(NamedTuple):
+    """The layout of a column of a grid.
+
+    overflow: what rich does with a word that is too long: "ellipsis" or "fold".
+    least:    least width in columns of the terminal; 0 for none.
+    exact:    width in columns of the terminal; 0 if the texts give it.
+    """
+
+    right: bool = False
+    no_wrap: bool = False
+    overflow: str = "ellipsis"
+    least: int = 0
+    exact: int = 0
+    style: str = ""
 
 
 class Grid:
     """A table without lines; `gap` columns of the terminal separate its columns."""
 
-    def __init__(self, gap: int) -> None:
+    def __init__(self, columns: Iterable[GridColumn], gap: int) -> None:
+        self.columns = list(columns)
         self.gap = gap
-        self.columns: list[_Column] = []
         self.rows: list[Sequence[Any]] = []
-
-    def add_column(
-        self,
-        *,
-        right: bool = False,
-        no_wrap: bool = False,
-        overflow: str = "ellipsis",
-        least: int = 0,
-        exact: int = 0,
-        style: str = "",
-    ) -> None:
-        """Add a column of at least, or exactly, so many columns of the terminal."""
-        self.columns.append(_Column(right, no_wrap, overflow, least, exact, style))
 
     def add_row(self, *cells: Any) -> None:
         """Add a row of texts; those that are missing at its end are empty."""
