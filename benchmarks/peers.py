@@ -46,6 +46,12 @@ def shared(*parts: str, must: bool = True) -> Path:
     return file
 
 
+def table(*parts: str) -> list[dict[str, str]]:
+    """Return the rows of a CSV file in ../shared, without comment lines. Raises Missing if there is none."""
+    with shared(*parts).open(newline="") as file:
+        return list(csv.DictReader(line for line in file if not line.startswith("#")))
+
+
 def require_litert() -> None:
     """Raise Missing unless the peer's version of LiteRT is installed in this environment."""
     _require_version("ai-edge-litert", LITERT_VERSION, _installed("ai-edge-litert"))

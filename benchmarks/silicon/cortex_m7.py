@@ -6,7 +6,6 @@ Five constants of the core are fitted, all together, on two thirds of these netw
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
@@ -103,8 +102,8 @@ def work(name: str) -> tuple[described.Workload, ...]:
 
 def rows() -> Iterator[Measurement]:
     """Milliseconds on the board. Raises `peers.Missing`."""
-    with peers.shared("reference", "silicon.csv").open(newline="") as file:
-        of_board = [row for row in csv.DictReader(file) if row["chip"] == "STM32H747I-DISCO"]
+    table = peers.table("reference", "silicon.csv")
+    of_board = [row for row in table if row["chip"] == "STM32H747I-DISCO"]
     measured_ms = {row["model"]: float(row["latency_ms"]) for row in of_board} | FURTHER_MS
     for name in sorted(NETWORKS):
         yield Measurement(name, Path(name), measured_ms[name], name in HELD_OUT)

@@ -6,7 +6,6 @@ The submitter quantised the weights of each network to fewer bits than eight, wh
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Iterator
 from functools import cache, partial
 from statistics import median
@@ -38,8 +37,8 @@ LATENCY, ENERGY = "latency_ms", "energy_uJ"
 
 def rows(preset: str, what: str) -> Iterator[Measurement]:
     """The four networks. Raises `peers.Missing`."""
-    with peers.shared("reference", "mlperf_tiny_results.csv").open(newline="") as file:
-        results = [row for row in csv.DictReader(file) if SYSTEMS[preset] in row.values()]
+    table = peers.table("reference", "mlperf_tiny_results.csv")
+    results = [row for row in table if SYSTEMS[preset] in row.values()]
     for row in results:
         task = next(task for task in NETWORKS if task in row.values())
         name, bits = NETWORKS[task]

@@ -6,7 +6,6 @@ the work of the CPU on feature maps to the times of a prompt. Rows have 8-bit we
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
@@ -116,20 +115,18 @@ def first_token_rows(preset: str) -> Iterator[Measurement]:
 
 
 def _rows(preset: str) -> Iterator[Mapping[str, str]]:
-    with peers.shared("llm", "silicon_llm.csv").open(newline="") as file:
-        for row in csv.DictReader(file):
-            if row["chip"].lower() == preset and row["weights_activations"] == "w8a8":
-                yield row
+    for row in peers.table("llm", "silicon_llm.csv"):
+        if row["chip"].lower() == preset and row["weights_activations"] == "w8a8":
+            yield row
 
 
 def network_rows(preset: str) -> Iterator[Measurement]:
     """Milliseconds of an inference with 8 bits. Raises `peers.Missing`."""
-    with peers.shared("reference", "rknn_cnn.csv").open(newline="") as file:
-        for row in csv.DictReader(line for line in file if not line.startswith("#")):
-            name = row["model"]
-            if row["chip"] == f"{preset}_one_core" and row["dtype"] == "INT8" and name in NETWORKS:
-                value = 1e3 / float(row["fps"])
-                yield Measurement(name, Path(NETWORKS[name]), value, name == HELD_OUT_NETWORK)
+    for row in peers.table("reference", "rknn_cnn.csv"):
+        name = row["model"]
+        if row["chip"] == f"{preset}_one_core" and row["dtype"] == "INT8" and name in NETWORKS:
+            value = 1e3 / float(row["fps"])
+            yield Measurement(name, Path(NETWORKS[name]), value, name == HELD_OUT_NETWORK)
 
 
 def network(preset: str, row: Measurement) -> float:

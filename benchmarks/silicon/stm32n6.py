@@ -7,7 +7,6 @@ single layers, the bandwidth of the flash from pairs of networks that differ in 
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -51,8 +50,7 @@ Row = dict[str, str]
 @cache
 def _rows() -> tuple[Row, ...]:
     """All rows of the chip. Raises `peers.Missing`."""
-    with peers.shared("reference", "silicon.csv").open(newline="") as file:
-        return tuple(row for row in csv.DictReader(file) if row["npu"] == "ST Neural-ART 14")
+    return tuple(row for row in peers.table("reference", "silicon.csv") if row["npu"] == "ST Neural-ART 14")
 
 
 def _measured(row: Row, name: str, model: str, held_out: bool) -> Measurement:

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import csv
-
 from benchmarks import peers
 
 
 def network_rows() -> list[dict[str, str]]:
     """One row for each network and size. Raises `peers.Missing`."""
-    return _table("vela_u55.csv")
+    return peers.table("reference", "vela_u55.csv")
 
 
 def layer_rows() -> list[dict[str, str]]:
     """One row for each operator. Raises `peers.Missing`."""
-    return _table("vela_u55_layers.csv")
-
-
-def _table(name: str) -> list[dict[str, str]]:
-    with peers.shared("reference", name).open(newline="") as file:
-        return list(csv.DictReader(file))
+    return peers.table("reference", "vela_u55_layers.csv")
