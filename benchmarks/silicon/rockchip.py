@@ -180,12 +180,15 @@ def solved(rows: Sequence[Parts]) -> list[float]:
     return [float(each) for each in factors]
 
 
+def solved_apart(rows: Sequence[Parts]) -> list[list[float]]:
+    """Return what `solved` says without each row in turn."""
+    return [solved([*rows[:at], *rows[at + 1 :]]) for at in range(len(rows))]
+
+
 def predicted_apart(rows: Sequence[Parts]) -> list[Compared]:
     """Each row by constants that are fitted to all others, those that were held out included."""
-    return [
-        Compared(each.row, each.predicted(solved([*rows[:at], *rows[at + 1 :]])))
-        for at, each in enumerate(rows)
-    ]
+    apart = zip(rows, solved_apart(rows), strict=True)
+    return [Compared(each.row, each.predicted(factors)) for each, factors in apart]
 
 
 Constant = tuple[str, Callable[[float, float], float]]
@@ -203,7 +206,7 @@ def fits(preset: str, parts: Callable[[str], list[Parts]], constants: Sequence[C
     rows, chip = parts(preset), hardware(preset)
     fitted = [each for each in rows if not each.row.held_out]
     best = solved(fitted)
-    apart = [solved([*rows[:at], *rows[at + 1 :]]) for at in range(len(rows))]
+    apart = solved_apart(rows)
     for at, (key, scaled) in enumerate(constants):
         table, _, field = key.partition(".")
         value = getattr(getattr(chip, table), field)
