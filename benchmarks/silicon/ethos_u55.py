@@ -13,7 +13,7 @@ from pathlib import Path
 
 from benchmarks import peers
 from benchmarks.silicon.fitted import fits
-from benchmarks.silicon.frame import Bar, Chip, Measurement
+from benchmarks.silicon.frame import Bar, Chip, Measurement, timed_run
 from benchmarks.silicon.vela_tables import layer_rows, network_rows
 
 SIZES = (32, 64, 128, 256)
@@ -77,11 +77,7 @@ def network(name: str) -> Path:
 
 def simulated(size: int, row: Measurement) -> float:
     """Cycles of the preset without those of the host, which Vela does not count."""
-    import npusim
-    from npusim.numbers.run import RunResult
-
-    result = npusim.run(str(row.file), hw=f"ethos-u55-{size}", timing_only=True)
-    assert isinstance(result, RunResult), f"{row.network} decides nothing"
+    result = timed_run(row.file, f"ethos-u55-{size}")
     host = sum([layer.cycles for layer in result.layers if layer.unit == "host"])
     return float(result.cycles - host)
 

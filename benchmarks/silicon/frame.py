@@ -12,6 +12,8 @@ from pathlib import Path
 from statistics import fmean
 
 from npusim.isa.hardware.agreement import Quantity
+from npusim.isa.hardware.hardware import Hardware
+from npusim.numbers.run import RunResult
 
 QUANTITIES: Mapping[str, Quantity] = {
     "cycles": "latency",
@@ -125,6 +127,15 @@ class Agreement:
         """Whether a bar is kept."""
         ranked = self.rank is None or self.rank >= bar.rank
         return self.error <= bar.error and self.worst <= bar.worst and ranked
+
+
+def timed_run(network: Path | str, hw: Hardware | str) -> RunResult:
+    """Return the run of a network, a file or a built-in one, without data."""
+    import npusim
+
+    result = npusim.run(str(network), hw=hw, timing_only=True)
+    assert isinstance(result, RunResult), f"{network} decides nothing"
+    return result
 
 
 def compared(chip: Chip) -> list[Compared]:

@@ -12,7 +12,7 @@ from statistics import median
 
 from benchmarks import peers
 from benchmarks.silicon.ethos_u55 import network
-from benchmarks.silicon.frame import Bar, Chip, Fit, Measurement
+from benchmarks.silicon.frame import Bar, Chip, Fit, Measurement, timed_run
 from npusim.isa.hardware.file import change, hardware
 from npusim.isa.hardware.voltage import supply_v
 from npusim.numbers.run import RunResult
@@ -50,13 +50,9 @@ def rows(preset: str, what: str) -> Iterator[Measurement]:
 @cache
 def _run(preset: str, name: str, key: str | None = None) -> RunResult:
     """A network on a preset, or on the preset with 0 for a key."""
-    import npusim
-
     changes: dict[str, int | float] = {"mac_array.weight_bits": BITS[name]}
     chip = change(hardware(preset), changes if key is None else changes | {key: 0})
-    result = npusim.run(str(network(name)), hw=chip, timing_only=True)
-    assert isinstance(result, RunResult), f"{name} decides nothing"
-    return result
+    return timed_run(network(name), chip)
 
 
 def latency(result: RunResult) -> float:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks import peers
-from benchmarks.silicon.frame import Bar, Chip, Compared, Fit, Measurement
+from benchmarks.silicon.frame import Bar, Chip, Compared, Fit, Measurement, timed_run
 from npusim.isa.hardware.cpu import cpu_core
 from npusim.isa.hardware.file import hardware
 from npusim.numbers.run import RunResult
@@ -131,11 +131,7 @@ def network_rows(preset: str) -> Iterator[Measurement]:
 
 def network(preset: str, row: Measurement) -> float:
     """Milliseconds of a network."""
-    import npusim
-
-    result = npusim.run(str(row.file), hw=preset, timing_only=True)
-    assert isinstance(result, RunResult), f"{row.network} decides nothing"
-    return result.latency_ms
+    return timed_run(row.file, preset).latency_ms
 
 
 class Parts(NamedTuple):

@@ -15,7 +15,7 @@ from statistics import fmean, median
 
 from benchmarks import peers
 from benchmarks.silicon.ethos_u55 import network
-from benchmarks.silicon.frame import Bar, Chip, Fit, Measurement
+from benchmarks.silicon.frame import Bar, Chip, Fit, Measurement, timed_run
 
 PRESET = "stm32n6"
 
@@ -80,13 +80,9 @@ def layers() -> Iterator[Measurement]:
 
 @cache
 def _latency(model: str, changes: tuple[tuple[str, int | float], ...]) -> float:
-    import npusim
     from npusim.isa.hardware.file import change, hardware
-    from npusim.numbers.run import RunResult
 
-    result = npusim.run(model, hw=change(hardware(PRESET), dict(changes)), timing_only=True)
-    assert isinstance(result, RunResult), f"{model} decides nothing"
-    return result.latency_ms
+    return timed_run(model, change(hardware(PRESET), dict(changes))).latency_ms
 
 
 def simulated(row: Measurement) -> float:
