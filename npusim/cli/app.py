@@ -30,30 +30,31 @@ def _run_at_once(words: list[str]) -> bool:
 
     Words that may be wrong, or for which typer has special rules, are left to typer, which also words the faults.
     """
-    completing = any(name.startswith("_NPUSIM") for name in os.environ)  # of words in a shell
-    if completing or (words[:1] != ["run"] and words not in (["--help"], ["-h"], ["hw", "list"])):
-        return False
+    if any(name.startswith("_NPUSIM") for name in os.environ):
+        return False  # a shell asks for completions
     with cleaned(), guarded():
-        if words[0] == "hw":
-            from npusim.cli.presets import list_presets
+        match words:
+            case ["--help"] | ["-h"]:
+                from shutil import get_terminal_size
 
-            list_presets()
-            return True
-        if words[0] != "run":
-            from shutil import get_terminal_size
+                from npusim.cli.commands import help_text
 
-            from npusim.cli.commands import help_text
+                say(help_text(get_terminal_size().columns))
+            case ["hw", "list"]:
+                from npusim.cli.presets import list_presets
 
-            say(help_text(get_terminal_size().columns))
-            return True
-        from npusim.cli.plain_words import read
+                list_presets()
+            case ["run", *rest]:
+                from npusim.cli.plain_words import read
 
-        given = read(words[1:])
-        if given is None:
-            return False
-        from npusim.cli.run import run
+                given = read(rest)
+                if given is None:
+                    return False
+                from npusim.cli.run import run
 
-        run(*given)
+                run(*given)
+            case _:
+                return False
     return True
 
 
