@@ -1,12 +1,11 @@
-"""Tensors: types, shapes and quantization, placement in memory, host calls on them, and a cache by their identity."""
+"""Tensors: their types, shapes and quantization, their placement in memory, and host calls on them."""
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Mapping, Sequence
 from enum import Enum
 from math import prod
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -149,32 +148,3 @@ def distinct_names(places: Sequence[Placement]) -> tuple[str, ...]:
     """Return the names of tensors, with "#" and the position where several share a name."""
     names = [place.name for place in places]
     return tuple(name if names.count(name) == 1 else f"{name}#{i}" for i, name in enumerate(names))
-
-
-Value = TypeVar("Value")
-
-
-class IdentityCache(Generic[Value]):
-    """A cache of values by the identity of the array, graph or program that each was computed from.
-
-    An entry goes when its object is freed.
-
-    The objects must not change, and a value must not refer to its object, or neither is ever freed.
-    """
-
-    def __init__(self) -> None:
-        self._values: dict[int, Value] = {}
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-    def get(self, source: object) -> Value | None:
-        """Return the value of an object; None if there is none."""
-        return self._values.get(id(source))
-
-    def put(self, source: object, value: Value) -> Value:
-        """Keep and return the value of an object, in the place of any other."""
-        if id(source) not in self._values:
-            weakref.finalize(source, self._values.pop, id(source), None)
-        self._values[id(source)] = value
-        return value

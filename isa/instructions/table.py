@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npusim.isa.base.errors import ProgramError
-from npusim.isa.base.tensor import IdentityCache
+from npusim.isa.base.identity_cache import IdentityCache
 from npusim.isa.hardware.units import PRODUCERS, Unit
 from npusim.isa.instructions.instruction import Instruction, decode_as, used_bits
 from npusim.isa.instructions.word import WAIT_SPECS, WAITS, WORD_BYTES, Waits

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from npusim.isa.base.identity_cache import IdentityCache
 from npusim.isa.base.lazy_dataclass import dataclass
-from npusim.isa.base.tensor import SIZE_ONLY, Array, IdentityCache
+from npusim.isa.base.tensor import SIZE_ONLY, Array
 from npusim.isa.engines.engine import Problem
 from npusim.isa.engines.kinds import engine_of
 from npusim.isa.hardware.hardware import Hardware

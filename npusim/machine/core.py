@@ -20,7 +20,7 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
-from npusim.isa.base.tensor import IdentityCache
+from npusim.isa.base.identity_cache import IdentityCache
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.memories import PortTiming
 from npusim.isa.hardware.units import PRODUCERS, UNIT_NAMES, Unit

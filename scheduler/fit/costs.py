@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from npusim.isa.arithmetic.packing import GROUP, HEADER_BYTES, Lengths
 from npusim.isa.arithmetic.packing_memo import lengths, pack
-from npusim.isa.base.tensor import Array, IdentityCache
+from npusim.isa.base.identity_cache import IdentityCache
+from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.memories import PortTiming, Space, whole_cycles
 from npusim.isa.hardware.units import Unit

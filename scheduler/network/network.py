@@ -8,8 +8,9 @@ from math import prod
 from typing import Any, NamedTuple, TypeVar
 
 from npusim.isa.base.errors import CompileError, GraphError
+from npusim.isa.base.identity_cache import IdentityCache
 from npusim.isa.base.lazy_dataclass import dataclass
-from npusim.isa.base.tensor import Data, IdentityCache
+from npusim.isa.base.tensor import Data
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.memories import Space
 from npusim.isa.instructions.dma import Copy

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from npusim.isa.base.identity_cache import IdentityCache
 from npusim.isa.engines.mac_array import MacArray
 
 
@@ -64,21 +65,17 @@ class BlockShape(NamedTuple):
 
 def block_shape(array: MacArray) -> BlockShape:
     """Return the timing parameters of a MAC array of the block engine type."""
-    global _latest
-    known, shape = _latest
-    if known is not array or shape is None:
-        values = dict(vars(array.blocks))
-        values["input_grain"] = values.pop("input_grain_kib")
-        values["accumulator_grain"] = values.pop("accumulator_grain_kib")
-        shape = BlockShape(
-            **values, map_port=array.ifm_bytes_per_cycle, weight_port=array.weight_bytes_per_cycle
-        )
-        _latest = array, shape
-    return shape
+    known = _SHAPES.get(array)
+    if known is not None:
+        return known
+    values = dict(vars(array.blocks))
+    values["input_grain"] = values.pop("input_grain_kib")
+    values["accumulator_grain"] = values.pop("accumulator_grain_kib")
+    shape = BlockShape(**values, map_port=array.ifm_bytes_per_cycle, weight_port=array.weight_bytes_per_cycle)
+    return _SHAPES.put(array, shape)
 
 
-_latest: tuple[MacArray | None, BlockShape | None] = (None, None)
-"""A cache of one entry, the last array and its shape, because nearly all calls are for the same array."""
+_SHAPES = IdentityCache[BlockShape]()
 
 
 def rounded(value: Any, step: int) -> Any:

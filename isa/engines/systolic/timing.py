@@ -34,6 +34,7 @@ from functools import lru_cache
 from itertools import accumulate, groupby, pairwise
 from typing import NamedTuple
 
+from npusim.isa.base.identity_cache import IdentityCache
 from npusim.isa.engines.mac_array import MacArray
 
 
@@ -122,25 +123,22 @@ accumulator half for the group after the next one is free."""
 
 def array_shape(array: MacArray) -> ArrayShape:
     """Return the timing parameters of a MAC array. Accumulators are split evenly over columns and halves."""
-    global _latest
-    known, shape = _latest
-    if known is not array:
-        half = array.accumulator_kib * 1024 // 4 // array.columns // 2
-        shape = ArrayShape(
-            array.rows,
-            array.columns,
-            array.shadow_weights,
-            half,
-            array.ifm_bytes_per_cycle,
-            array.weight_bytes_per_cycle,
-            array.output_lanes,
-        )
-        _latest = array, shape
-    return shape
+    known = _SHAPES.get(array)
+    if known is not None:
+        return known
+    shape = ArrayShape(
+        array.rows,
+        array.columns,
+        array.shadow_weights,
+        array.accumulator_kib * 1024 // 4 // array.columns // 2,
+        array.ifm_bytes_per_cycle,
+        array.weight_bytes_per_cycle,
+        array.output_lanes,
+    )
+    return _SHAPES.put(array, shape)
 
 
-_latest: tuple[MacArray | None, ArrayShape] = (None, ArrayShape(0, 0, False, 0, 0, 0, 0))
-"""A cache of one entry, the last array and its shape, because nearly all calls are for the same array."""
+_SHAPES = IdentityCache[ArrayShape]()
 
 
 def corner(shape: ArrayShape, rows: int, columns: int, accumulators: int) -> ArrayShape:

@@ -1,0 +1,34 @@
+"""A cache of values by the identity of the object that each was computed from."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Generic, TypeVar
+
+Value = TypeVar("Value")
+
+
+class IdentityCache(Generic[Value]):
+    """A cache of values by the identity of the array, graph or program that each was computed from.
+
+    An entry goes when its object is freed.
+
+    The objects must not change, and a value must not refer to its object, or neither is ever freed.
+    """
+
+    def __init__(self) -> None:
+        self._values: dict[int, Value] = {}
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def get(self, source: object) -> Value | None:
+        """Return the value of an object; None if there is none."""
+        return self._values.get(id(source))
+
+    def put(self, source: object, value: Value) -> Value:
+        """Keep and return the value of an object, in the place of any other."""
+        if id(source) not in self._values:
+            weakref.finalize(source, self._values.pop, id(source), None)
+        self._values[id(source)] = value
+        return value
