@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 
 def inputs_of(model: str, request: Request, over: Sequence[str]) -> dict[str, Path | None]:
     """Return the files that a run over devices reads, for `files.check_outputs`."""
-    sources: dict[str, Path | None] = {"MODEL": Path(model), "--input": request.input}
+    from npusim.frontends.frontend import model_file
+
+    sources: dict[str, Path | None] = {"MODEL": model_file(model), "--input": request.input}
     for device in over:
         if Path(device).suffix == ".toml":
             sources |= hardware_inputs(device, f"{DEVICES} {device}")

@@ -53,10 +53,11 @@ def compile_model(
 ) -> None:
     """Compile a model to a program that `npusim run` executes."""
     from npusim.base import files
+    from npusim.frontends.frontend import model_file
     from npusim.session import api
     from npusim.session.options import Options
 
-    sources = {"MODEL": Path(model), **hardware_inputs(hw), **partition_inputs(partition)}
+    sources = {"MODEL": model_file(model), **hardware_inputs(hw), **partition_inputs(partition)}
     files.check_outputs({"-o": output}, sources)
     options = Options(effort, unknown, names(host), partition)
     options.require_sound()

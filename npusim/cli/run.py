@@ -122,7 +122,7 @@ def _run_one(model: str, machine: str, request: Request) -> None:
 def _generate(model: str, request: Request) -> None:
     """Time a prompt and the tokens after it, print the summary, and write the JSON."""
     from npusim.base import files
-    from npusim.frontends.frontend import name_and_format
+    from npusim.frontends.frontend import model_file
     from npusim.reports.run import generation
     from npusim.session import api
     from npusim.session.generation import generate
@@ -135,7 +135,7 @@ def _generate(model: str, request: Request) -> None:
     if sizes or not isinstance(batch, int):
         raise NpusimError(f"--shape: with {PROMPT} it may be batch=N")
     name = (request.hw or [api.DEFAULT_HARDWARE])[0]
-    files.check_outputs(request.written, {"MODEL": Path(name_and_format(model)[0])} | hardware_inputs(name))
+    files.check_outputs(request.written, {"MODEL": model_file(model)} | hardware_inputs(name))
     machine = api.hardware(name, request.settings)
     assert request.prompt
     with Progress(f"generating with {model}") as progress:
@@ -195,11 +195,10 @@ class _Asked:
     def check_files(self, machine: str, pages: Mapping[Path, ReportFile]) -> None:
         """Raise NpusimError for a file that cannot be written, or that would take the place of one that is read."""
         from npusim.base import files
-        from npusim.frontends.frontend import name_and_format
+        from npusim.frontends.frontend import model_file
 
         request = self.request
-        model = Path(name_and_format(self.model)[0])
-        sources: dict[str, Path | None] = {"MODEL": model, "--input": request.input}
+        sources: dict[str, Path | None] = {"MODEL": model_file(self.model), "--input": request.input}
         sources |= hardware_inputs(machine) | partition_inputs(request.partition)
         files.check_outputs(
             request.written, sources, {"--report": (request.report, [path.name for path in pages])}

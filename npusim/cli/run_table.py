@@ -41,6 +41,7 @@ def run(models: Sequence[str], machines: Sequence[str], request: Request) -> Non
     No data is executed, because the table shows no values; cycles and energy do not depend on data.
     """
     from npusim.base import files
+    from npusim.frontends.frontend import model_file
     from npusim.session import api, run_table
 
     request.require(
@@ -50,7 +51,7 @@ def run(models: Sequence[str], machines: Sequence[str], request: Request) -> Non
     options = replace(request.options, host=(), partition=None)
     if options.sizes and len(models) > 1:
         raise NpusimError(f"{SHAPE_OPTION}: goes with one model; these are {len(models)}")
-    sources: dict[str, Path | None] = {f"MODEL {model}": Path(model) for model in models}
+    sources: dict[str, Path | None] = {f"MODEL {model}": model_file(model) for model in models}
     for name in machines:
         sources |= hardware_inputs(name, f"--hw {name}")
     models = run_table.model_files(models)

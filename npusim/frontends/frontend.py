@@ -109,6 +109,11 @@ def name_and_format(model: str | Path) -> tuple[str, str]:
     return (name, form) if colon and not Path(model).exists() else (str(model), "")
 
 
+def model_file(model: str | Path) -> Path:
+    """Return the path of a model's file, without a format of weights that follows it."""
+    return Path(name_and_format(model)[0])
+
+
 def _checked(name: str, make: Callable[[], tuple[Graph, GraphBuilder]]) -> Graph:
     """Return a graph after its check, with the name in front of faults and of notes."""
     try:

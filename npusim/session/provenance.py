@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from npusim import models
-from npusim.frontends.frontend import name_and_format
+from npusim.frontends.frontend import model_file
 from npusim.isa.base import user_file
 from npusim.isa.base.errors import NpusimError
 from npusim.isa.hardware.hardware import Hardware
@@ -18,7 +18,7 @@ def digest_of_model(path: str | Path) -> str | None:
     """Return the SHA-256 of a model's file, or of the bytes of a built-in model; None if the file is gone."""
     from hashlib import sha256
 
-    plain = Path(name_and_format(path)[0])
+    plain = model_file(path)
     found: str | Path | bytes = plain
     if not plain.is_file():
         if str(path) not in models.names():

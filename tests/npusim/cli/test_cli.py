@@ -419,10 +419,17 @@ def _compiled_already(folder: Path, digits: Path) -> tuple[list[str | Path], str
     return ["run", path, "--effort", "3"], words
 
 
+def _overwrite_configuration(folder: Path, digits: Path) -> tuple[list[str | Path], str]:
+    path = folder / "config.json"
+    path.write_text('{"model_type": "llama"}')
+    words = f"-o {path}: is also MODEL; give each a file of its own"
+    return ["compile", f"{path}:int4-32", "-o", path], words
+
+
 MISTAKES: list[Callable[[Path, Path], tuple[list[str | Path], str]]] = [
     _missing, _misspelt, _truncated, _empty, _folder, _preset, _five_faults, _input_name, _input_type,
-    _no_target_folder, _same_target, _overwrite_model, _no_data, _assembly_missing, _bad_program,
-    _unsupported_operator, _newer_program, _damaged_program, _effort, _compiled_already,
+    _no_target_folder, _same_target, _overwrite_model, _overwrite_configuration, _no_data, _assembly_missing,
+    _bad_program, _unsupported_operator, _newer_program, _damaged_program, _effort, _compiled_already,
 ]  # fmt: skip
 
 
