@@ -112,7 +112,10 @@ def npusim_command(*arguments: str) -> list[str]:
 
 
 def output_of(worker: Path, *arguments: str, **variables: str) -> str:
-    """What a worker prints, in a process of its own with some environment variables set."""
+    """Run a script in a process of its own and return what it prints. Raises BenchmarkError if it fails.
+
+    variables: set in its environment, beside those of this process.
+    """
     command = [sys.executable, "-P", str(worker), *arguments]
     done = subprocess.run(
         command, capture_output=True, text=True, check=False, env={**os.environ, **variables}

@@ -20,7 +20,7 @@ MOST_GROWTH = 1.2
 
 
 class Line(NamedTuple):
-    """What grows: the workload of `sizes.py`, the unit of its sizes, and the sizes."""
+    """A workload of `sizes.py` that is measured at several sizes, and the unit of these."""
 
     workload: str
     unit: str

@@ -50,7 +50,7 @@ the seed 26."""
 
 
 class Times(NamedTuple):
-    """What a preset gives for one step of a model: its time, the times of DRAM and CPU in ms, and its handovers."""
+    """A simulated step of a model: its latency, the busy times of DRAM and CPU, and the number of handovers."""
 
     step_ms: float
     dram_ms: float
@@ -60,8 +60,10 @@ class Times(NamedTuple):
 
 @cache
 def timed(preset: str, model: str, tokens: int, past: int) -> Times:
-    """The times of a step. One step stands for all further tokens: it reads the keys and values of the longest
-    sequence, which are less than a percent of its bytes.
+    """Simulate a step that reads `tokens` tokens after `past` others.
+
+    One step stands for all further tokens: it reads the keys and values of the longest sequence, which are less than a
+    percent of its bytes.
     """
     import npusim
     from npusim.frontends.transformer.network import transformer
@@ -79,12 +81,12 @@ def _busy_ms(result: RunResult, unit: str) -> float:
 
 
 def token_times(preset: str, row: Measurement) -> Times:
-    """The times of a further token."""
+    """Simulate a further token."""
     return timed(preset, str(row.file), 1, PROMPT + NEW)
 
 
 def first_token_times(preset: str, row: Measurement) -> Times:
-    """The times of the prompt."""
+    """Simulate the prompt."""
     return timed(preset, str(row.file), PROMPT, 0)
 
 
@@ -142,7 +144,7 @@ class Parts(NamedTuple):
     parts: tuple[float, ...]
 
     def predicted(self, factors: Sequence[float]) -> float:
-        """The time with so many times each part."""
+        """Return the time in ms if each part takes its factor times as long."""
         return self.simulated + sum(part * (by - 1) for part, by in zip(self.parts, factors, strict=True))
 
 
@@ -168,7 +170,7 @@ def first_token_parts(preset: str) -> list[Parts]:
 
 
 def solved(rows: Sequence[Parts]) -> list[float]:
-    """By how much each constant's part is to change: the least squares of the relative errors."""
+    """Return the factor of each constant's part that gives the least squares of the relative errors."""
     measured = np.array([each.row.value for each in rows])
     shares = np.array([each.parts for each in rows]) / measured[:, None]
     wanted = 1 - np.array([each.simulated for each in rows]) / measured + shares.sum(axis=1)
@@ -177,7 +179,7 @@ def solved(rows: Sequence[Parts]) -> list[float]:
 
 
 def solved_apart(rows: Sequence[Parts]) -> list[list[float]]:
-    """Return what `solved` says without each row in turn."""
+    """Return the factors that `solved` finds if each row in turn is left out."""
     return [solved([*rows[:at], *rows[at + 1 :]]) for at in range(len(rows))]
 
 
@@ -198,7 +200,7 @@ FIRST_TOKEN_CONSTANTS: tuple[Constant, ...] = (("host.element_cycles", lambda va
 
 
 def fits(preset: str, parts: Callable[[str], list[Parts]], constants: Sequence[Constant]) -> Iterator[Fit]:
-    """What the rows that were not held out say, and all rows but one. Raises `peers.Missing`."""
+    """Fit the constants to the rows that were not held out, and to all rows but one. Raises `peers.Missing`."""
     rows, chip = parts(preset), hardware(preset)
     fitted = [each for each in rows if not each.row.held_out]
     best = solved(fitted)

@@ -74,7 +74,7 @@ _OPTIONS = (
 
 
 def help_text(columns: int) -> str:
-    """Return the text that typer prints for `npusim --help` on a terminal of so many columns."""
+    """Return the text that typer prints for `npusim --help` on a terminal with the given number of columns."""
     width = max(min(columns, 80) - 2, 50)
     longest = max(len(name) for name, *_ in COMMANDS)
     commands = [
@@ -97,7 +97,7 @@ def help_text(columns: int) -> str:
 
 
 def _listed(rows: Sequence[tuple[str, str]], width: int) -> Iterator[str]:
-    """Yield the lines of a list of names, each with its meaning beside it."""
+    """Yield the lines of a list of names, each with its description beside it."""
     longest = max(len(name) for name, _ in rows)
     for name, text in rows:
         yield from _indented(text, width, f"{name:{longest}}  ")

@@ -220,7 +220,7 @@ def _cuts(owned: Owners, trace: Trace, asks: _Asking) -> Times:
 
 
 class _Cells(NamedTuple):
-    """Cycles in one state of the units, and what the port does in them; int64 [n] each.
+    """Numbers of cycles, each in one state of the units and with one requester at the port, or none; int64 [n].
 
     state:    the interval between two cuts that they are part of.
     serving:  the instruction that the port serves, as in `PortUse`.

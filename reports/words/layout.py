@@ -1,4 +1,4 @@
-"""Styled text and tables for the terminal, which become plain lines without rich where everything fits.
+"""Styled text and tables for the terminal, which are laid out as plain lines without rich if everything fits.
 
 rich takes as many instructions as an eighth of a small run. It prints on terminals, and wraps what does not fit.
 """
@@ -19,15 +19,18 @@ _NARROW = re.compile("[\n -~\u00a0-\u02ff\u2026\u2580-\u259f]*")
 
 
 class _NoFit(Exception):
-    """The fault of content whose plain lines only rich can tell."""
+    """Raised for content that only rich can lay out: it has to be wrapped, cut or escaped, or has wide characters."""
 
 
 class Text:
-    """Text in one style, or in several: it is made of pieces with a style each."""
+    """Text as a sequence of pieces with a style each.
+
+    whole_lines: its lines are neither wrapped nor cut, so that a command can be copied.
+    """
 
     def __init__(self, text: str = "", style: str = "", *, whole_lines: bool = False) -> None:
         self.pieces = [(text, style)]
-        self.whole_lines = whole_lines  # neither wrapped nor cut
+        self.whole_lines = whole_lines
 
     @classmethod
     def assemble(cls, *pieces: str | tuple[str, str]) -> Text:
@@ -46,7 +49,7 @@ class Text:
         return int(self.__rich__().cell_len)
 
     def lines(self, width: int) -> list[str]:
-        """Return the plain lines."""
+        """Return the lines without styles for a terminal of `width` columns. Raises _NoFit if only rich can."""
         text = "".join(text for text, _ in self.pieces)
         lines = text.split("\n")
         fits = self.whole_lines or max(map(len, lines)) <= width
@@ -94,7 +97,7 @@ class Grid:
         self.rows.append(cells)
 
     def lines(self, width: int) -> list[str]:
-        """Return the plain lines."""
+        """Return the lines without styles for a terminal of `width` columns. Raises _NoFit if only rich can."""
         if not self.rows:
             raise _NoFit
         rows = [[_lines(cell, width) for cell in row] for row in self.rows]
@@ -137,13 +140,13 @@ class Grid:
 
 
 class Group:
-    """Parts below each other."""
+    """Texts, grids and groups, stacked from top to bottom."""
 
     def __init__(self, *parts: RenderableType) -> None:
         self.parts = parts
 
     def lines(self, width: int) -> list[str]:
-        """Return the plain lines."""
+        """Return the lines without styles for a terminal of `width` columns. Raises _NoFit if only rich can."""
         return [line for part in self.parts for line in _lines(part, width)]
 
     def __rich__(self) -> Any:
@@ -161,7 +164,7 @@ def _lines(part: Any, width: int) -> list[str]:
 
 
 def plain_lines(shown: Any, width: int) -> list[str] | None:
-    """Return the lines that rich prints without colours on a terminal of `width` columns; None if only rich knows."""
+    """Return the lines that rich prints without colours on a terminal of `width` columns; None if only rich can."""
     try:
         return _lines(shown, width)
     except _NoFit:
