@@ -55,38 +55,10 @@ def find_violation(program: Program, instructions: Sequence[Instruction]) -> Vio
     context = program.context
     completions = tuple(totals[producer] for producer in PRODUCERS)
     rooms = {space: program.memory_bytes(space) for space in program.hardware.spaces}
-    written = {space: size for space, size in rooms.items() if program.hardware.is_writable(space)}
     for index, each in enumerate(instructions):
-        if not _is_sound(context, each, completions, rooms, written):
-            for text in _instruction_faults(program, context, each, completions, rooms):
-                return Violation(index, text)
+        for text in _instruction_faults(program, context, each, completions, rooms):
+            return Violation(index, text)
     return None
-
-
-def _is_sound(
-    context: Context,
-    each: Instruction,
-    completions: tuple[int, ...],
-    rooms: Mapping[Space, int],
-    written: Mapping[Space, int],
-) -> bool:
-    """Return whether an instruction certainly has no fault, without the words for one. Nearly all are sound.
-
-    written: the memories of `rooms` that can be written.
-    """
-    if each.faults() or each.misfits(context):
-        return False
-    for unit, count in each.waits:
-        if count > completions[unit]:
-            return False
-    reads, writes = each.regions(context)
-    for allowed, regions in ((rooms, reads), (written, writes)):
-        for region in regions:
-            space, address, counts, strides = region
-            end = region.end if strides else address + counts[0]
-            if end > allowed.get(space, -1) or (strides and allowed is written and region.overlaps_itself):
-                return False
-    return True
 
 
 def _instruction_faults(
