@@ -314,7 +314,7 @@ def _shift_left_saturating(values: Int64Array, bits: int) -> Int64Array:
 
 
 def softmax_scaling(input_scale: float, beta: float) -> tuple[int, int, int]:
-    """Return (multiplier, left shift, smallest difference) for `softmax_fixed_point`.
+    """Return (multiplier, left shift, smallest difference) for `softmax_exponentials`.
 
     input_scale, beta: scale of the input and factor of the exponent. The floating-point multiplier is beta * scale *
     2**26, at most 2**31 - 1. The smallest difference is the most negative difference of two quantized values that

@@ -11,9 +11,8 @@ Value = TypeVar("Value")
 class IdentityCache(Generic[Value]):
     """A cache of values by the identity of the array, graph or program that each was computed from.
 
-    An entry goes when its object is freed.
-
-    The objects must not change, and a value must not refer to its object, or neither is ever freed.
+    An entry is removed when its object is freed. The objects must not change. A value must not refer to its object,
+    because neither would ever be freed.
     """
 
     def __init__(self) -> None:
@@ -27,7 +26,7 @@ class IdentityCache(Generic[Value]):
         return self._values.get(id(source))
 
     def put(self, source: object, value: Value) -> Value:
-        """Keep and return the value of an object, in the place of any other."""
+        """Store and return the value of an object. It replaces an earlier one."""
         if id(source) not in self._values:
             weakref.finalize(source, self._values.pop, id(source), None)
         self._values[id(source)] = value

@@ -119,7 +119,7 @@ class BlockProduct(Instruction):
 
     @property
     def form(self) -> BlockFormat:
-        """How the weights are stored."""
+        """The storage format of the weights."""
         return BlockFormat(BITS[self.weight_bits], self.block, 4 if self.scale else 2, bool(self.zero_points))
 
     @property

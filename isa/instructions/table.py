@@ -92,7 +92,7 @@ def decode_all(code: NDArray[np.uint8]) -> list[Instruction]:
     """Decode a program's code. Raises ProgramError that names the first bad instruction by its position.
 
     The result is cached as long as the array exists if its bytes cannot change, so that further runs of the same
-    program need not decode it again. Nor is decoded what `encode_all` encoded in this process: it knows the result.
+    program need not decode it again. `encode_all` puts its instructions into the same cache.
     """
     instructions = _DECODED.get(code)
     if instructions is None:
@@ -211,14 +211,14 @@ class _Layout(NamedTuple):
     split: NDArray[np.int64]
 
     def instruction(self, waits: Waits, fields: Iterable[int]) -> Instruction:
-        """Return an instruction, in a third of the time that its class takes with a keyword per field."""
+        """Build an instruction in a third of the time of its `__init__`, which takes a keyword per field."""
         made = object.__new__(self.row)
         for put, value in zip(self.setters, (waits, *fields), strict=True):
             put(made, value)
         return made
 
     def waiting(self, instruction: Instruction, waits: Waits) -> Instruction:
-        """Return an instruction of the class with other waits."""
+        """Return an instruction with its waits replaced; the same instruction if they are equal."""
         return (
             instruction if instruction.waits == waits else self.instruction(waits, self.values(instruction))
         )

@@ -63,7 +63,7 @@ def input_sides(shape: BlockShape, problem: Problem, height: Any, width: Any) ->
 
 
 def _order(shape: BlockShape, problem: Problem) -> tuple[bool, int]:
-    """Return whether the engine computes by parts of the kernel, and the input channels of a block."""
+    """Return whether the order is part-kernel, and the input channels of a block."""
     parts = by_parts(shape, problem)
     deep = shape.part_kernel_channels if parts else shape.depth_first_channels
     return parts, rounded(min(problem.ifm_depth, deep), _INPUT_GRAIN)
