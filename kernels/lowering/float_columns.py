@@ -108,22 +108,19 @@ def lower_float_products(call: Call, hardware: Hardware) -> Parts:
     """
     x, y = input_type(call).shape, input_type(call, 1).shape
     factors = Factors(x[-2], x[-1], y[-2], (False, True))
-    works, done = [], 0
-    for run in runs((x[:-2], y[:-2]), call.outputs[0].shape[:-2]):
-        works.append(_computed_weights(call, hardware, factors, run, done))
-        done += run.products
-    return tuple(works)
+    products = runs((x[:-2], y[:-2]), call.outputs[0].shape[:-2])
+    return tuple([_computed_weights(call, hardware, factors, run) for run in products])
 
 
 def lower_float_computed_weights(call: Call, hardware: Hardware) -> Parts:
     """Lower a fully connected layer whose weights [units, inner] are an activation."""
     units, inner = input_type(call, 1).shape
     factors = Factors(input_type(call).elements // inner, inner, units, (False, True))
-    return (_computed_weights(call, hardware, factors, Run(1, (0, 0), (0, 0)), 0),)
+    return (_computed_weights(call, hardware, factors, Run()),)
 
 
-def _computed_weights(call: Call, hardware: Hardware, factors: Factors, run: Run, done: int) -> Work:
-    """Return the work of a run of products; `done` products come before it.
+def _computed_weights(call: Call, hardware: Hardware, factors: Factors, run: Run) -> Work:
+    """Return the work of a run of products.
 
     The second factor, whose rows are the channels, stays whole: the scheduler counts channels in bytes of the result,
     so it would cut through rows of the factor.
@@ -134,9 +131,8 @@ def _computed_weights(call: Call, hardware: Hardware, factors: Factors, run: Run
     row, matrix = inner * size, columns * inner * size
     first = Rows(("in", 0), rows, row, run.first[0] * factors.rows * row, step[0] * factors.rows * row)
     second = Rows(("in", 1), 1, matrix, run.first[1] * matrix, step[1] * matrix)
-    output = Rows(
-        ("out", 0), rows, columns * size, done * factors.rows * columns * size, rows * columns * size
-    )
+    before = run.begin * factors.rows * columns * size
+    output = Rows(("out", 0), rows, columns * size, before, rows * columns * size)
     biases = call.constants.get(2)
     block = Constants(absent_bytes=columns * BIAS_BYTES)
     if biases is not SIZE_ONLY:

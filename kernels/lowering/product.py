@@ -38,11 +38,16 @@ def _multipliers(ifm: TensorType, weights: TensorType, ofm: TensorType) -> tuple
 
 
 class Run(NamedTuple):
-    """Consecutive products of a batch whose factors are evenly spaced: first number and step of both factors."""
+    """Consecutive products of a batch whose factors are evenly spaced. The default is a batch of one product.
 
-    products: int
-    first: tuple[int, int]
-    step: tuple[int, int]
+    begin, products: the number of the first product in the batch, and how many there are.
+    first, step:     the numbers of the first product's factors, and the distances to those of the next one.
+    """
+
+    begin: int = 0
+    products: int = 1
+    first: tuple[int, int] = (0, 0)
+    step: tuple[int, int] = (0, 0)
 
     def joined(self, rows: int) -> tuple[int, int, tuple[int, int]]:
         """Return rows of a product, number of products and step, where products that share the second factor are one.
@@ -68,7 +73,7 @@ def runs(batches: tuple[Sequence[int], Sequence[int]], products: Sequence[int]) 
         last = first
         while last < len(steps) and steps[last] == step:
             last += 1
-        yield Run(last - first + 1, pairs[first], step)
+        yield Run(first, last - first + 1, pairs[first], step)
         first = last + 1
 
 
@@ -80,11 +85,12 @@ def lower_products(call: Call, factors: Factors, hardware: Hardware) -> Parts:
     """
     stage = output_stage(call, _multipliers, "double")
     batches = input_type(call).shape[:-2], input_type(call, 1).shape[:-2]
-    works, done = [], 0
-    for run in runs(batches, call.outputs[0].shape[:-2]):
-        works.append(in_bytes(_work(call, factors, run, done, stage, hardware), stage.result_bytes))
-        done += run.products
-    return tuple(works)
+    return tuple(
+        [
+            in_bytes(_work(call, factors, run, stage, hardware), stage.result_bytes)
+            for run in runs(batches, call.outputs[0].shape[:-2])
+        ]
+    )
 
 
 def lower_with_computed_weights(call: Call, hardware: Hardware) -> Parts:
@@ -92,13 +98,13 @@ def lower_with_computed_weights(call: Call, hardware: Hardware) -> Parts:
     units, inner = input_type(call, 1).shape
     factors = Factors(input_type(call).elements // inner, inner, units, (False, True))
     stage = output_stage(call, fully_connected_multipliers, "single")
-    work = _work(call, factors, Run(1, (0, 0), (0, 0)), 0, stage, hardware)
+    work = _work(call, factors, Run(), stage, hardware)
     bias = bias_only(call, stage)
     return (in_bytes(replace(work, **bias.fields()), stage.result_bytes),)
 
 
-def _work(call: Call, factors: Factors, run: Run, done: int, stage: OutputStage, hardware: Hardware) -> Work:
-    """Return the work of a run of products; `done` products come before it."""
+def _work(call: Call, factors: Factors, run: Run, stage: OutputStage, hardware: Hardware) -> Work:
+    """Return the work of a run of products."""
     rows, inner, columns, transposed = factors
     entries, entry = run.products, run.step
     if not transposed[0]:
@@ -107,7 +113,7 @@ def _work(call: Call, factors: Factors, run: Run, done: int, stage: OutputStage,
     weights = _matrix(1, columns, inner, not transposed[1], run.first[1] * columns * inner, entry[1])
     words = stage.result_bytes > 1  # then the second factor stays whole: to the scheduler channels are bytes
     whole = Rows(("in", 1), 1, columns * inner, weights.offset_bytes, weights.entry_bytes), one_row
-    output = Rows(("out", 0), rows, columns, done * factors.rows * columns, rows * columns)
+    output = Rows(("out", 0), rows, columns, run.begin * factors.rows * columns, rows * columns)
     common: dict[str, Any] = {
         **common_fields(call, stage, hardware),
         "ifm_depth": inner,
