@@ -41,6 +41,7 @@ from npusim.kernels.lowering.work import (
 )
 from npusim.kernels.operator.operands import input_type
 from npusim.kernels.operator.operator import Call
+from npusim.kernels.operator.rescale import activation_of
 
 Geometry = Callable[[Tile], dict[str, Any]]
 """Gives the fields of a tile that say what is computed, without addresses, counted in elements."""
@@ -95,10 +96,7 @@ def lower_float_product(call: Call, hardware: Hardware) -> Parts:
     size = input_type(call).numpy_dtype.itemsize
     maps = _Maps(Rows(("in", 0), rows, inner * size), Rows(("out", 0), rows, units * size), same_rows, units)
 
-    work = _convolve(
-        call, hardware, maps, inner, lambda tile: product(tile.rows, inner, tile.channels), _as_rows(inner)
-    )
-    return (work,)
+    return (_convolve(call, hardware, maps, inner, *_as_rows(inner)),)
 
 
 def lower_float_products(call: Call, hardware: Hardware) -> Parts:
@@ -138,14 +136,7 @@ def _computed_weights(call: Call, hardware: Hardware, factors: Factors, run: Run
     if biases is not SIZE_ONLY:
         known = np.zeros(columns, np.float32) if biases is None else biases.astype(np.float32)
         block = Constants(known.tobytes())
-    make = _emitter(
-        call,
-        hardware,
-        RealConvolve,
-        inner,
-        lambda tile: product(tile.rows, inner, tile.channels),
-        _as_rows(inner),
-    )
+    make = _emitter(call, hardware, RealConvolve, inner, *_as_rows(inner))
 
     def emit(tile: Tile, at: TileAddresses) -> Instruction:
         made: Any = make(tile, at)
@@ -165,8 +156,11 @@ def _computed_weights(call: Call, hardware: Hardware, factors: Factors, run: Run
     )
 
 
-def _as_rows(inner: int) -> Geometry:
-    """Return the geometry of products of rows of `inner` values."""
+def _as_rows(inner: int) -> tuple[Callable[[Tile], Problem], Geometry]:
+    """Return the problem and the geometry of a product of rows of `inner` values, both as functions of the tile."""
+
+    def problem(tile: Tile) -> Problem:
+        return product(tile.rows, inner, tile.channels)
 
     def fields(tile: Tile) -> dict[str, Any]:
         return {
@@ -178,7 +172,7 @@ def _as_rows(inner: int) -> Geometry:
             **ONE_COLUMN,
         }
 
-    return fields
+    return problem, fields
 
 
 class _Maps:
@@ -278,7 +272,7 @@ def _emitter(
         ofm_address, ofm_row_stride, ofm_pixel_stride = at.outputs[0]
         return row(
             element=REAL_TYPES.index(dtype),
-            activation=ACTIVATIONS.index(getattr(call.parameters, "activation", "none")),
+            activation=ACTIVATIONS.index(activation_of(call)),
             ifm=at.inputs[0],
             parameters=at.constants,
             weights=at.constants + part.channels * BIAS_BYTES,
