@@ -237,7 +237,7 @@ def _fused(
 class Bands:
     """Scratchpad bytes and estimated cycles of a chain in stripes of one height.
 
-    Only the first, middle and last stripe are computed; the middle one stands for all between the ends.
+    Only a few stripes are computed; each stands for others like it (`_samples`).
     size_bytes: scratchpad bytes; infinite if a stripe has no rows at some stage.
     """
 
@@ -254,42 +254,35 @@ class Bands:
         self._hardware = searches[0].hardware
         self._entries, rows = batch_of(self._works)
         self._count = -(-rows // row_step) * self._entries
-        if self._entries > 1:
-            self._size_in_entries(rows, row_step, depth)
-            return
-        # The number of stripes that each computed stripe stands for. The needed rows never move back from stripe to
-        # stripe: if both end stripes have rows at each stage, so have all between.
-        stands_for = {self._count // 2: self._count - 2, 0: 1, self._count - 1: 1}
-        self._samples = [
-            (_band(self._works, positions, number * row_step, row_step), count)
-            for number, count in stands_for.items()
-        ]
+        self._samples = self._computed_stripes(positions, rows, row_step)
         self.size_bytes: float = inf
         if all(first < last for band, _ in self._samples for first, last in band):
             constants = sum(aligned(work.constant_bytes(0, work.channels)) for work in self._works)
-            self.size_bytes = constants + max(
+            stripes = max(
                 self._result_bytes(band, depth) + depth.inputs * self._streamed_bytes(band)
                 for band, _ in self._samples
             )
+            # The second factors of the next batch entry arrive while one is computed.
+            self.size_bytes = constants + 2 * self._factor_bytes + stripes
 
-    def _size_in_entries(self, rows: int, row_step: int, depth: Depth) -> None:
-        """Set the samples and the scratchpad bytes of a chain with batch entries.
+    def _computed_stripes(
+        self, positions: Sequence[int], rows: int, row_step: int
+    ) -> list[tuple[list[tuple[int, int]], int]]:
+        """Return the rows of each stage in the stripes that are computed, and the number of stripes each stands for.
 
-        Two stripes of each link are alive at a time, and the second factors of two entries.
+        With batch entries these are a full stripe and the last one of an entry, without entries the first, the middle
+        and the last one: the needed rows never move back from stripe to stripe, so if both end stripes have rows at
+        each stage, all between have some.
         """
-        whole, rest = divmod(rows, row_step)
-        samples = (row_step, whole * self._entries), (rest, self._entries)
-        self._samples = [([(0, size)] * len(self._works), count) for size, count in samples if size * count]
-        band = self._samples[0][0]
-        links = sum(aligned(output_bytes(work, band[0][1], work.channels)) for work in self._works[:-1])
-        constants = sum(aligned(work.constant_bytes(0, work.channels)) for work in self._works)
-        results = 0 if self._searches[-1].residency.outputs[0] else depth.results
-        self.size_bytes = (
-            constants
-            + 2 * (links + self._factor_bytes)
-            + results * aligned(output_bytes(self._works[-1], band[0][1], self._works[-1].channels))
-            + depth.inputs * self._streamed_bytes(band)
-        )
+        if self._entries > 1:
+            whole, rest = divmod(rows, row_step)
+            sizes = (row_step, whole * self._entries), (rest, self._entries)
+            return [([(0, size)] * len(self._works), count) for size, count in sizes if size * count]
+        stands_for = {self._count // 2: self._count - 2, 0: 1, self._count - 1: 1}
+        return [
+            (_band(self._works, positions, number * row_step, row_step), count)
+            for number, count in stands_for.items()
+        ]
 
     @property
     def _factor_bytes(self) -> int:
@@ -327,13 +320,18 @@ class Bands:
         return max(compute, transfers.together_cycles(traffic)) + overhead
 
     def _result_bytes(self, band: Sequence[tuple[int, int]], depth: Depth) -> int:
-        """Return the scratchpad bytes of one stripe's results: the widest pair of neighbouring links, and the last."""
+        """Return the scratchpad bytes of the links and of the last results.
+
+        Without batch entries only two neighbouring links are alive at a time. With them two stripes of each link are,
+        because the units work on different stripes.
+        """
         sizes = [
             aligned(output_bytes(work, last - first, work.channels))
             for work, (first, last) in zip(self._works, band, strict=True)
         ]
         inside = sizes[:-1]
-        size = max(a + b for a, b in zip([0, *inside], [*inside, 0], strict=True))
+        pairs = zip([0, *inside], [*inside, 0], strict=True)
+        size = 2 * sum(inside) if self._entries > 1 else max(a + b for a, b in pairs)
         return size if self._searches[-1].residency.outputs[0] else size + depth.results * sizes[-1]
 
     def _streamed_bytes(self, band: Sequence[tuple[int, int]]) -> int:
