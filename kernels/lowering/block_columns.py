@@ -11,7 +11,7 @@ import numpy as np
 
 from npusim.isa.arithmetic.real import ACTIVATIONS
 from npusim.isa.base.block_format import BITS, BlockFormat
-from npusim.isa.base.tensor import SIZE_ONLY, TensorType
+from npusim.isa.base.tensor import SIZE_ONLY
 from npusim.isa.engines.kinds import engine_of
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.block_mac import (
@@ -24,17 +24,12 @@ from npusim.isa.instructions.block_mac import (
 from npusim.isa.instructions.real_mac import float_columns
 from npusim.kernels.lowering.mac_work import alike, product
 from npusim.kernels.lowering.work import Constants, Parts, Rows, Tile, TileAddresses, Work, same_rows
-from npusim.kernels.operator.operands import input_type, quantization
+from npusim.kernels.operator.operands import input_type, optional_type, quantization
 from npusim.kernels.operator.operator import Call
 from npusim.kernels.operator.rescale import act_range
 
 WEIGHTS, SCALES, ZERO_POINTS, BIAS = 1, 2, 3, 4
 """Positions of the operands behind the feature map; zero points and bias may be absent."""
-
-
-def optional_type(call: Call, position: int) -> TensorType | None:
-    """Return the type of an operand that may be absent."""
-    return call.inputs[position] if len(call.inputs) > position else None
 
 
 def form_of(call: Call) -> BlockFormat:

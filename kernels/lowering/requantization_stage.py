@@ -16,7 +16,7 @@ from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.mac import RESULTS
 from npusim.isa.instructions.output_stage import parameter_bytes
 from npusim.kernels.lowering.work import Constants
-from npusim.kernels.operator.operands import input_type, quantization, weight_zero
+from npusim.kernels.operator.operands import input_type, optional_type, quantization, weight_zero
 from npusim.kernels.operator.operator import Call, need
 from npusim.kernels.operator.rescale import act_range, activation_of, float32_bounds, float32_scales
 
@@ -132,7 +132,7 @@ def accumulator_bits(call: Call) -> int:
     """Return the bits of a weighted sum: 64 for an int16 feature map unless the bias is int32, else 32, to which sums
     wrap.
     """
-    bias = call.inputs[2] if len(call.inputs) > 2 else None
+    bias = optional_type(call, 2)
     return 64 if input_type(call).dtype == "int16" and (bias is None or bias.dtype == "int64") else 32
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from npusim.isa.base.tensor import Array, TensorType
 from npusim.kernels.operator.expansion import Expansion
 from npusim.kernels.operator.float_steps import FloatSteps
-from npusim.kernels.operator.operands import input_type, quantization
+from npusim.kernels.operator.operands import input_type, optional_type, quantization
 from npusim.kernels.operator.operator import Arithmetic, Call, Rule, Values
 from npusim.kernels.operator.parameters import DYNAMIC_RANGE, Activated, ByValue, Parameters
 from npusim.kernels.operator.rescale import activation_of, limited
@@ -223,7 +223,7 @@ def in_steps(
     else:
         result = steps.pair("mul", sums, steps.pair("mul", scale, scales))
     activation = Activated(activation=activation_of(call))
-    if len(call.inputs) > 2 and call.inputs[2] is not None:
+    if optional_type(call, 2) is not None:
         result = steps.step("add", [result, 2], steps.shapes[result], activation)
     elif activation.activation != "none":
         result = steps.function(activation.activation, result)

@@ -29,6 +29,16 @@ def input_value(values: Values, position: int = 0) -> Array:
     return found
 
 
+def optional_type(call: Call, position: int) -> TensorType | None:
+    """Return the type of an input that may be absent."""
+    return call.inputs[position] if position < len(call.inputs) else None
+
+
+def optional_value(values: Values, position: int) -> Array | None:
+    """Return the value of an input that may be absent."""
+    return values[position] if position < len(values) else None
+
+
 def known(call: Call) -> list[Array | None]:
     """Return the data of constant operands by position, None for others."""
     data = [call.constants.get(position) for position in range(len(call.inputs))]

@@ -9,7 +9,13 @@ import numpy as np
 from npusim.isa.base.elements import Workload
 from npusim.isa.base.tensor import Array
 from npusim.kernels.operator import parameters, rules
-from npusim.kernels.operator.operands import elementwise, input_type, input_value
+from npusim.kernels.operator.operands import (
+    elementwise,
+    input_type,
+    input_value,
+    optional_type,
+    optional_value,
+)
 from npusim.kernels.operator.operator import Call, Operator, Shapes, Values
 from npusim.kernels.operator.parameters import Size
 
@@ -179,7 +185,7 @@ def _row_bytes(rows: Array) -> list[bytes]:
 
 
 def _weights(values: Values) -> list[float] | None:
-    given = values[_WEIGHTS] if len(values) > _WEIGHTS else None
+    given = optional_value(values, _WEIGHTS)
     return None if given is None else given.astype(np.float64).tolist()
 
 
@@ -218,15 +224,12 @@ def _operands(call: Call) -> bool:
 
 def _weighted(call: Call[LshProjectionParameters]) -> bool:
     """only dense bits take weights"""
-    return call.parameters.type == "dense" or len(call.inputs) == _WEIGHTS or call.inputs[_WEIGHTS] is None
+    return call.parameters.type == "dense" or optional_type(call, _WEIGHTS) is None
 
 
 def _lsh_shapes(call: Call[LshProjectionParameters]) -> bool:
     """seeds are [functions, bits], there are as many weights as rows, and the output is as long as its type says"""
-    rows, weights = (
-        input_type(call, _ROWS).shape,
-        call.inputs[_WEIGHTS] if len(call.inputs) > _WEIGHTS else None,
-    )
+    rows, weights = input_type(call, _ROWS).shape, optional_type(call, _WEIGHTS)
     if len(input_type(call, _LSH_SEEDS).shape) != 2 or not rows:
         return False
     fits = weights is None or weights.shape == rows[:1]

@@ -22,12 +22,19 @@ from npusim.kernels.lowering.block_columns import (
     ZERO_POINTS,
     form_of,
     lower_block_product,
-    optional_type,
 )
 from npusim.kernels.lowering.float_lanes import columns
 from npusim.kernels.operator.element_types import quantize_results
 from npusim.kernels.operator.expansion import Expansion
-from npusim.kernels.operator.operands import by_type, input_type, input_value, known, quantization
+from npusim.kernels.operator.operands import (
+    by_type,
+    input_type,
+    input_value,
+    known,
+    optional_type,
+    optional_value,
+    quantization,
+)
 from npusim.kernels.operator.operator import Call, Lowering, Operator, Shapes, Values, need
 from npusim.kernels.operator.parameters import Activated, Count
 from npusim.kernels.operator.rescale import limited
@@ -87,7 +94,7 @@ def _steps(call: Call[Parameters], values: Values) -> Any:
     form, inner = form_of(call), call.parameters.inner
     blocks = form.blocks(inner)
     packed: Any = input_value(values, WEIGHTS)
-    zeros: Any = values[ZERO_POINTS] if len(values) > ZERO_POINTS else None
+    zeros: Any = optional_value(values, ZERO_POINTS)
     points = (
         np.full((len(packed), blocks), 1 << form.bits - 1)
         if zeros is None
@@ -110,7 +117,7 @@ def _weights(call: Call[Parameters], values: Values) -> Any:
 
 def _floats(call: Call[Parameters], values: Values) -> list[Array]:
     """Multiply with dequantized weights."""
-    bias: Any = values[BIAS] if len(values) > BIAS else None
+    bias = optional_value(values, BIAS)
     vectors: Any = input_value(values).reshape(-1, call.parameters.inner)
     with np.errstate(all="ignore"):
         products = vectors.astype(np.float64) @ _weights(call, values).astype(np.float64).T
@@ -146,7 +153,7 @@ def _codes(call: Call[Parameters], values: Values) -> list[Array]:
     with np.errstate(all="ignore"):
         parts = sums.astype(np.float32) * scales.T[:, None, :]
         reals = np.add.accumulate(parts, axis=0)[-1] * np.float32(maps.scale)
-        bias = values[BIAS] if len(values) > BIAS else None
+        bias = optional_value(values, BIAS)
         reals = reals if bias is None else reals + bias.reshape(-1)
         reals = limited(call.parameters.activation, reals)
     return [quantize_results(reals, call.outputs[0]).reshape(call.outputs[0].shape)]

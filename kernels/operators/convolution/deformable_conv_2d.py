@@ -18,7 +18,14 @@ from npusim.isa.base.elements import Workload
 from npusim.isa.base.tensor import Array
 from npusim.kernels.operator.element_types import alike
 from npusim.kernels.operator.geometry import window_shape
-from npusim.kernels.operator.operands import by_type, input_type, input_value, with_halves
+from npusim.kernels.operator.operands import (
+    by_type,
+    input_type,
+    input_value,
+    optional_type,
+    optional_value,
+    with_halves,
+)
 from npusim.kernels.operator.operator import Call, Operator, Shapes, SlidingWindow, Values
 from npusim.kernels.operator.parameters import Count
 from npusim.kernels.operator.rescale import limited
@@ -62,8 +69,8 @@ def _floats(call: Call[Parameters], values: Values) -> list[Array]:
         x = _begin(columns, how, 1, right)[:, None] + moved[..., tap, 1]
         read = _interpolated(by_part, y, x) * factors[..., tap, :]
         sums += _times(read.reshape(images, rows, columns, depth), weights[:, down, right], _groups(call))
-    if len(values) > _BIAS and values[_BIAS] is not None:
-        sums += input_value(values, _BIAS).astype(np.float64).reshape(-1)
+    if (bias := optional_value(values, _BIAS)) is not None:
+        sums += bias.astype(np.float64).reshape(-1)
     return [limited(how.activation, sums).astype(np.float32)]
 
 
@@ -151,7 +158,7 @@ def _moved(call: Call[Parameters]) -> bool:
 
 def _bias(call: Call) -> bool:
     """the bias has one value per output channel"""
-    bias = call.inputs[_BIAS] if len(call.inputs) > _BIAS else None
+    bias = optional_type(call, _BIAS)
     return bias is None or bias.elements == call.outputs[0].shape[3]
 
 

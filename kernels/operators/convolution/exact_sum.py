@@ -35,7 +35,7 @@ from npusim.isa.base.tensor import SIZE_ONLY, Array, TensorType
 from npusim.isa.hardware.hardware import Hardware
 from npusim.kernels.lowering.requantization_stage import float32_rescale
 from npusim.kernels.operator.element_types import by_element
-from npusim.kernels.operator.operands import input_type, input_value, quantization
+from npusim.kernels.operator.operands import input_type, input_value, optional_type, quantization
 from npusim.kernels.operator.operator import ROOM, Call, Lowering, Rule, Values, need
 from npusim.kernels.operator.rescale import (
     activation_of,
@@ -148,7 +148,7 @@ def _farthest(tensor: TensorType) -> int:
 def _largest_bias(call: Call) -> int:
     """Return the largest magnitude of a bias: that of int32 if it is computed, 0 if only its size is known."""
     bias = call.constants.get(BIAS)
-    if len(call.inputs) <= BIAS or call.inputs[BIAS] is None or bias is SIZE_ONLY:
+    if optional_type(call, BIAS) is None or bias is SIZE_ONLY:
         return 0
     if bias is None:
         return 1 << 31

@@ -23,6 +23,7 @@ from npusim.kernels.operator.operands import (
     by_type,
     input_type,
     input_value,
+    optional_type,
     quantization,
     weight_zero,
     with_halves,
@@ -168,9 +169,7 @@ def _computed_weights(call: Call) -> bool:
 
 def _floats_computed(call: Call) -> bool:
     """in the float mode computed weights go with no bias, or with a constant one"""
-    return WEIGHTS not in call.constants and (
-        len(call.inputs) < 3 or call.inputs[2] is None or 2 in call.constants
-    )
+    return WEIGHTS not in call.constants and (optional_type(call, 2) is None or 2 in call.constants)
 
 
 _NPU_RULES = (weighted_sum.quantized_maps, _vectors_on_npu)

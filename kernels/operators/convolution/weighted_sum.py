@@ -18,7 +18,7 @@ from npusim.isa.base.tensor import SIZE_ONLY, Array
 from npusim.isa.hardware.hardware import Hardware
 from npusim.kernels.lowering.requantization_stage import accumulator_bits
 from npusim.kernels.operator.element_types import alike
-from npusim.kernels.operator.operands import input_type, quantization
+from npusim.kernels.operator.operands import input_type, optional_type, optional_value, quantization
 from npusim.kernels.operator.operator import ROOM, Call, Lowering, Rule, Values, need
 from npusim.kernels.operator.parameters import Activated
 from npusim.kernels.operator.rescale import act_range, convolution_multipliers, limited
@@ -75,7 +75,7 @@ def weights_scaled_by_channel(axis: int) -> Rule:
 
 def bias_per_channel(call: Call) -> bool:
     """the bias has one value per output channel"""
-    bias = call.inputs[BIAS] if len(call.inputs) > BIAS else None
+    bias = optional_type(call, BIAS)
     return bias is None or bias.elements == call.outputs[0].shape[-1]
 
 
@@ -165,8 +165,8 @@ def room_for_computed_weights(call: Call, hardware: Hardware) -> bool:
 
 
 def bias_value(values: Values) -> Any:
-    """The bias as a vector, or None."""
-    bias = values[BIAS] if len(values) > BIAS else None
+    """Return the bias as a vector; None if it is absent."""
+    bias = optional_value(values, BIAS)
     return None if bias is None else bias.reshape(-1)
 
 
