@@ -74,8 +74,7 @@ def _stored(call: Call[Parameters]) -> bool:
 
 def _vectors(call: Call[Parameters]) -> bool:
     """the innermost dimension of the feature map is that of the dot product, and that of the output has the units"""
-    inner, (units, _) = call.parameters.inner, input_type(call, WEIGHTS).shape
-    return input_type(call).shape[-1:] == (inner,) and call.outputs[0].shape == _infer(call)[0] and units > 0
+    return input_type(call).shape[-1:] == (call.parameters.inner,) and call.output_shapes == _infer(call)
 
 
 def _bias(call: Call) -> bool:
@@ -128,9 +127,8 @@ def _floats(call: Call[Parameters], values: Values) -> list[Array]:
 def _expanded(call: Call[Parameters]) -> Expansion | None:
     """Return a product of floats with weights that are dequantized before they are stored; None without their data."""
     data = known(call)
-    if not input_type(call).real or any(data[at] is None for at in (WEIGHTS, SCALES)):
-        return None
-    if optional_type(call, ZERO_POINTS) is not None and data[ZERO_POINTS] is None:
+    needed = [at for at in (WEIGHTS, SCALES, ZERO_POINTS) if optional_type(call, at) is not None]
+    if not input_type(call).real or any(data[at] is None for at in needed):
         return None
     found = Expansion(len(call.inputs))
     weights = found.constant(_weights(call, data))
