@@ -180,10 +180,11 @@ def _takes_no_time(network: Network, index: int) -> bool:
 
 
 def _ahead(network: Network, index: int, packs: bool) -> int | None:
-    """Return the cycles that an item has for its prefetches: those of the nearest item before it that takes time.
+    """Return the computing cycles that can hide an item's prefetches; 0 after a copy or a host call.
 
-    They are defined where `overlap` of the hardware is "reloads": only the next item prefetches then. None if loads of
-    several items run at the same time, or if the item does not prefetch.
+    An item prefetches during the nearest item before it that takes time, if the hardware has overlap "reloads". With
+    another overlap the loads of several items compete, so no such number exists: None. Also None if the item does not
+    prefetch.
     """
     if network.hardware.overlap != "reloads" or not index or loads_alone(network, index, packs):
         return None
