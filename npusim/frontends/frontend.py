@@ -104,7 +104,7 @@ def read_config(config: TransformerConfig, sizes: Sizes | None = None) -> Graph:
 
 
 def name_and_format(model: str | Path) -> tuple[str, str]:
-    """Return the file or name of a model, and the format of weights that follows it after a colon, if one does."""
+    """Split "llama3_8b:int4-32" into the name or file of a model and the format of its weights, "" if none follows."""
     name, colon, form = str(model).rpartition(":")
     return (name, form) if colon and not Path(model).exists() else (str(model), "")
 

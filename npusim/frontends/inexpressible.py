@@ -1,4 +1,4 @@
-"""What a format cannot express of a graph, in one message, and the check that a written file is read back as it was."""
+"""Reports all that a format cannot express of a graph, and checks that a written file reads back as the same graph."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class PackedWeights(NamedTuple):
 
 
 def packed(values: Any, scales: Any, zero_points: Any, bits: int, block: int) -> PackedWeights | None:
-    """Return quantized weights [inner, channels], one element each, packed; None for those that cannot be.
+    """Pack quantized weights [inner, channels] of one element per byte; None if `block_product` does not take them.
 
     scales, zero_points: [blocks, channels]; None for zero points of 0. Signed elements become unsigned ones, with zero
     points moved by as much.

@@ -91,7 +91,7 @@ class TransformerConfig:
 
     @property
     def products(self) -> list[tuple[int, int, int]]:
-        """Output channels, elements of a dot product and number of the products with weights, by size."""
+        """The products with weights by size: (output channels, elements of a dot product, number of products)."""
         hidden, width, kv = self.hidden, self.heads * self.head_size, self.kv_heads * self.head_size
         networks = self.layers * max(self.experts, 1)
         return [

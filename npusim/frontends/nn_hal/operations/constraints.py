@@ -216,7 +216,7 @@ def pair_per_dimension(name: str, of: str) -> Rule:
 
 
 _ANY = "?"
-"""The word of a size that may be any."""
+"""The word for a dimension of any size."""
 
 
 class _Source(NamedTuple):
@@ -274,7 +274,7 @@ def dimensions(
     images: Sequence[str] = (),
     scalars: Sequence[str] = (),
 ) -> tuple[Rule, ...]:
-    """Return a rule per argument: it has as many dimensions as its text has words, of the sizes that these name.
+    """Return one rule per argument, which checks its rank and sizes against a text with one word per dimension.
 
         dimensions({
             "input": "batch inputs",
@@ -284,12 +284,12 @@ def dimensions(
             "sizes": "? 2",
         })
 
-    The first argument that has a name says the size. "4*classes" is four times that size, a number is itself, and "?"
-    any size.
+    A name stands for the size that it has in the first argument that uses it. "4*classes" is four times that size, a
+    number is itself, and "?" is any size.
 
     sequences: arguments of [steps, batch, depth] if the scalar `time_major` is true, else of [batch, steps, depth].
     images: arguments of [batch, height, width, channels], or of [batch, channels, height, width] if `nchw` is true.
-    scalars: names that are those of scalar arguments.
+    scalars: names that stand for the values of scalar arguments.
     """
     texts = {name: tuple(text.split()) for name, text in said.items()}
     sources: dict[str, _Source] = {}

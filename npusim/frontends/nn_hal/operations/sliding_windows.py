@@ -89,7 +89,7 @@ def _padding_below_filter(call: Call) -> str | None:
 
 
 def _sizes(said: Mapping[str, str], *scalars: str) -> tuple[Rule, ...]:
-    """Return the rules of sizes, by their names, of arguments among which are images."""
+    """Return the rules of `constraints.dimensions`, with "input" and "output" as images."""
     return constraints.dimensions(said, images=("input", "output"), scalars=scalars)
 
 

@@ -32,9 +32,13 @@ _REFUSED = {
 
 
 class _Sizes(NamedTuple):
-    """Sizes of one operation: `heads` of queries fall to `shared` heads of keys and values.
+    """The sizes of one GroupQueryAttention.
 
-    rows: new tokens of a sequence; past: tokens in the given cache; columns: tokens in the resulting one.
+    heads:   heads of queries; groups of them share one of the `shared` heads of keys and values.
+    rows:    new tokens of a sequence.
+    past:    tokens in the given cache.
+    columns: tokens in the resulting cache.
+    depth:   elements of a head.
     """
 
     batch: int

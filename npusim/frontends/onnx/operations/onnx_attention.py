@@ -122,7 +122,7 @@ def _bias(c: NodeConversion, rows: int, columns: int, before: int, like: int) ->
 
 
 def _hidden_behind(c: NodeConversion, rows: int, columns: int, like: int) -> int:
-    """Return 0 or -inf as [batch, 1, rows, columns] for batches that state their number of keys."""
+    """Return 0 for visible keys and -inf for others, [batch, 1, rows, columns]; each batch states how many it has."""
     lengths = c.real("nonpad_kv_seqlen")
     lengths = c.reshaped(lengths, (c.shape(lengths)[0], 1, 1, 1))
     along = np.arange(columns, dtype=c.builder.type(lengths).numpy_dtype)

@@ -252,7 +252,7 @@ def _scatter_nd(c: NodeConversion) -> Sequence[int]:
 
 
 def _tensor_scatter(c: NodeConversion) -> Sequence[int]:
-    """Add the update of a cache, which begins at another place of the axis in each batch."""
+    """Write an update into a cache. Each batch has its own start position along the axis (`write_indices`)."""
     cache, update = c.real("past_cache"), c.real("update")
     shape, sizes = c.shape(cache), c.shape(update)
     axis, mode = c.axis(int(c.attribute("axis", -2)), len(shape)), c.attribute("mode", "linear")
