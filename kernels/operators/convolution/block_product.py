@@ -177,11 +177,6 @@ def _constant_operands(call: Call) -> bool:
     return all(at in call.constants for at, kind in enumerate(call.inputs) if at and kind is not None)
 
 
-def _rows_on_npu(call: Call) -> bool:
-    """on the NPU there are at most 65535 vectors"""
-    return bool(input_type(call).elements // call.parameters.inner <= 65535)
-
-
 def _block_on_npu(call: Call) -> bool:
     """on the NPU a block has at most 32768 weights"""
     return bool(call.parameters.block <= 1 << 15)
@@ -199,7 +194,7 @@ def _dequantized(call: Call, hardware: Any) -> bool:
     return bool(hardware.mac_array.dequantized_blocks)
 
 
-_RULES = (_constant_operands, _rows_on_npu, _block_on_npu)
+_RULES = (_constant_operands, weighted_sum.vectors_on_npu, _block_on_npu)
 
 BLOCK_PRODUCT = Operator(
     name="block_product",

@@ -66,11 +66,6 @@ def _output_shape(call: Call) -> bool:
     )
 
 
-def _vectors_on_npu(call: Call) -> bool:
-    """on the NPU there are at most 65535 vectors"""
-    return input_type(call).elements // input_type(call, WEIGHTS).shape[1] <= 65535
-
-
 def _codes(call: Call[Parameters], values: Values) -> list[Array]:
     weights: Any = input_value(values, WEIGHTS)
     vectors: Any = input_value(values).reshape(
@@ -172,7 +167,7 @@ def _floats_computed(call: Call) -> bool:
     return WEIGHTS not in call.constants and (optional_type(call, 2) is None or 2 in call.constants)
 
 
-_NPU_RULES = (weighted_sum.quantized_maps, _vectors_on_npu)
+_NPU_RULES = (weighted_sum.quantized_maps, weighted_sum.vectors_on_npu)
 _SHAPES = (weighted_sum.three_operands, _matrix, _output_shape)
 _CONSTANT = Lowering("mac", (*_NPU_RULES, _constant_weights), lower_matrix_product)
 _COMPUTED = Lowering(

@@ -79,6 +79,11 @@ def bias_per_channel(call: Call) -> bool:
     return bias is None or bias.elements == call.outputs[0].shape[-1]
 
 
+def vectors_on_npu(call: Call) -> bool:
+    """on the NPU there are at most 65535 vectors"""
+    return prod(call.outputs[0].shape[:-1]) <= 65535
+
+
 def groups(call: Call) -> int:
     """Return the number of channel groups of a convolution, from how many input channels each filter sees."""
     return input_type(call).shape[3] // input_type(call, WEIGHTS).shape[3]
