@@ -38,7 +38,8 @@ class Plan:
 
     first, last:     the slots from and to which its operands must live, both included.
     share_constants: tiles of equal channels share one buffer of constants.
-    beside:          its slots run in parallel with the slots of another item between them (fused pair).
+    beside:          its slots run in parallel with the slots of other items between them (a fused pair, or a chain
+                     with batch entries).
     """
 
     tiles: list[Tile]
