@@ -48,6 +48,12 @@ def run(models: list[str], request: Request) -> None:
         models = model_files(models)
     table = models != given or len(models) > 1 or len(machines) > 1
     if request.weights and not table and not request.device:
+        from npusim.frontends.frontend import name_and_format
+
+        if name_and_format(models[0])[1]:
+            raise NpusimError(
+                f"--weights {request.weights}: {models[0]} names a format already; give one of them"
+            )
         models = [f"{models[0]}:{request.weights}"]
     if request.prompt:
         if table:

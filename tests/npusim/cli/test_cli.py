@@ -426,10 +426,16 @@ def _overwrite_configuration(folder: Path, digits: Path) -> tuple[list[str | Pat
     return ["compile", f"{path}:int4-32", "-o", path], words
 
 
+def _two_formats(tmp_path: Path, digits: Path) -> tuple[list[str | Path], str]:
+    words = "--weights int8: qwen2_0.5b:int4-32 names a format already; give one of them"
+    return ["run", "qwen2_0.5b:int4-32", "--weights", "int8"], words
+
+
 MISTAKES: list[Callable[[Path, Path], tuple[list[str | Path], str]]] = [
     _missing, _misspelt, _truncated, _empty, _folder, _preset, _five_faults, _input_name, _input_type,
     _no_target_folder, _same_target, _overwrite_model, _overwrite_configuration, _no_data, _assembly_missing,
     _bad_program, _unsupported_operator, _newer_program, _damaged_program, _effort, _compiled_already,
+    _two_formats,
 ]  # fmt: skip
 
 
