@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import re
-import time
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,8 @@ import pytest
 
 from npusim.frontends.nnef.document import Document, load, loads
 from npusim.frontends.nnef.places import DocumentError
+
+from ....yardstick import cost
 
 
 def lines(file: Path) -> list[dict[str, Any]]:
@@ -83,9 +84,9 @@ def test_networks_are_read_fast(shared: Path) -> None:
     ]
     assert len(paths) > 10
     for path in paths:
-        begin = time.process_time()
+        # 0.3 s where the yardstick takes 10 ms. The least of rounds: one of them may hold a garbage collection.
+        assert cost(lambda path=path: load(path).network(), rounds=3) < 30, path.name
         network = load(path).network()
-        assert time.process_time() - begin < 0.3, path.name
         if path.suffix == ".tgz":
             assert network.missing() == ()
             assert set(network.variables) <= set(network.quantization)
