@@ -9,7 +9,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -74,6 +74,10 @@ def _fingerprint() -> str:
     """Of everything that a library is built from."""
     parts = [_version(), words.package(), words.header(), Path(__file__).read_text()]
     parts += [path.read_text() for path in (*_sources(), *sorted(HERE.glob("*.cpp")))]
+    return _digest(parts)
+
+
+def _digest(parts: Iterable[str]) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
@@ -87,8 +91,9 @@ def library(top: str, interface: str, parameters: Mapping[str, int]) -> ctypes.C
     LIBRARIES.mkdir(parents=True, exist_ok=True)
     with _locked(path):
         if not path.exists():
+            path.unlink(missing_ok=True)  # a link whose file somebody removed
             with tempfile.TemporaryDirectory(dir=LIBRARIES) as folder:
-                os.replace(_build(top, interface, parameters, Path(folder)), path)
+                path.symlink_to(_compiled(*_translated(top, interface, parameters, Path(folder))))
     return ctypes.CDLL(str(path))
 
 
@@ -100,7 +105,15 @@ def _locked(path: Path) -> Iterator[None]:
         yield
 
 
-def _build(top: str, interface: str, parameters: Mapping[str, int], folder: Path) -> Path:
+def _translated(
+    top: str, interface: str, parameters: Mapping[str, int], folder: Path
+) -> tuple[Path, Path, Path]:
+    """The module as C++ in `folder`: a file of what runs once, a file of what runs often, the library-to-be.
+
+    One C++ file each: most of the time of the small ones goes into Verilator's headers. The library is named by their
+    text, because a change of the sources, of another unit or of an instruction word, leaves most modules as they were,
+    and compiling takes fifteen times as long as translating.
+    """
     package = folder / "isa_words.sv"
     package.write_text(words.package())
     Path(folder, "isa_words.h").write_text(words.header())
@@ -110,18 +123,29 @@ def _build(top: str, interface: str, parameters: Mapping[str, int], folder: Path
     strict = () if _version_number() == OLDEST else ("-Wno-fatal",)
     verilator = ["verilator", "--cc", "-O3", "--output-split", "0", *WARNINGS, *strict]
     _run([*verilator, "--top-module", top, *chosen, "--Mdir", str(folder), *sources])
-    # What runs once, to start the model, is a third of the code: optimising it would cost more than it saves.
     once = sorted(folder.glob("*__Slow.cpp"))
     often = [HERE / interface, HERE / IMPORTED, *sorted({*folder.glob("*.cpp")} - {*once})]
-    # One C++ file each: most of the time of the small ones goes into Verilator's headers.
-    for name, parts, level in (("once", once, "-O0"), ("often", often, "-O1")):
-        unit = folder / f"{name}.unit.cpp"
+    units = folder / "once.unit.cpp", folder / "often.unit.cpp"
+    for unit, parts in zip(units, (once, often), strict=True):
         unit.write_text(_PRELUDE.format(top=top) + "".join(f'#include "{part}"\n' for part in parts))
-        _run([*_COMPILE, level, f"-I{folder}", *_includes(), "-c", str(unit), "-o", f"{folder}/{name}.o"])
-    result = folder / "library.so"
-    objects = [f"{folder}/once.o", f"{folder}/often.o", str(_runtime())]
-    _run([*_COMPILE, "-shared", *objects, "-o", str(result)])
-    return result
+    read = [*once, *often, *sorted(folder.glob("*.h"))]
+    texts = [_version(), Path(__file__).read_text(), *(path.read_text() for path in read)]
+    return *units, LIBRARIES / f"{top}-{_digest(texts)}.so"
+
+
+def _compiled(once: Path, often: Path, library: Path) -> Path:
+    """The library of two C++ files, which is there if equal ones were compiled before."""
+    with _locked(library):
+        if not library.exists():
+            objects = []
+            # What runs once, to start the model, is a third: optimising it would cost more than it saves.
+            for unit, level in ((once, "-O0"), (often, "-O1")):
+                objects.append(str(unit.with_suffix(".o")))
+                _run([*_COMPILE, level, f"-I{unit.parent}", *_includes(), "-c", str(unit), "-o", objects[-1]])
+            built = once.with_suffix(".so")
+            _run([*_COMPILE, "-shared", *objects, str(_runtime()), "-o", str(built)])
+            os.replace(built, library)
+    return library
 
 
 def _includes() -> list[str]:
@@ -131,7 +155,7 @@ def _includes() -> list[str]:
 
 def _runtime() -> Path:
     """Verilator's own C++, compiled once."""
-    path = LIBRARIES / f"verilated-{_fingerprint()}.o"
+    path = LIBRARIES / f"verilated-{_digest([_version(), Path(__file__).read_text()])}.o"
     with _locked(path):
         if not path.exists():
             with tempfile.TemporaryDirectory(dir=LIBRARIES) as folder:
