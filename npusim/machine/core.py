@@ -11,7 +11,7 @@ belong to the system (`npusim.machine.system`), which also decides what a core r
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -364,11 +364,16 @@ class Launch:
         port = self.ports[region.space]
         asked = pace(region, write, cost.beats, cost.setup_cycles, self.core.timings[region.space])
         if asked.not_before is not None:
-            asked = Pace(not_before=[begin + cycles for cycles in asked.not_before])
+            asked = Pace(not_before=asked.not_before + begin)
         if self.clock is None or port.clock is None:
             return asked
-        of_port, mine = port.clock.of, self.clock
-        return Pace(*(column and [of_port(cycles, mine) for cycles in column] for column in asked))
+        columns = (None if column is None else self._of_port(port.clock, column) for column in asked)
+        return Pace(*columns)
+
+    def _of_port(self, clock: Clock, cycles: Iterable[int]) -> NDArray[np.int64]:
+        """Return the cycles of a memory port in which it sees the given cycles of this core."""
+        assert self.clock is not None
+        return np.array([clock.of(int(cycle), self.clock) for cycle in cycles], np.int64)
 
     def _complete(self, unit: Unit) -> None:
         """Count a completion of a unit and wake the instructions that waited for it."""

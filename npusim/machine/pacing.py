@@ -61,9 +61,9 @@ def _pace(region: Region, write: bool, beats: Beats, setup_cycles: int, timing: 
     if write:
         left = np.repeat(counts, counts) - position + 1
         ends = early + beats.drained(begun) + _cycles(left, timing)
-        return Pace(not_before=np.maximum.reduceat(ends, first).tolist())
+        return Pace(not_before=np.maximum.reduceat(ends, first))
     landings = _cycles(position, timing) + early + beats.left(np.concatenate(([0], ended[:-1])))
-    return Pace(landing=np.maximum.reduceat(landings, first).tolist())
+    return Pace(landing=np.maximum.reduceat(landings, first))
 
 
 def slack_cycles(port_bytes: int, timing: PortTiming) -> int:

@@ -20,10 +20,10 @@ at the next grant boundary, exactly as if each grant had been an event.
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Generator
-from operator import add
 from typing import Any
 
 import simpy
@@ -35,7 +35,7 @@ from npusim.isa.instructions.actions import port_actions
 from npusim.isa.instructions.region import Region
 from npusim.machine.banks import OpenRows
 from npusim.machine.clock import MEMORY_PORTS_DECIDE, Clock, Settled, Wake
-from npusim.machine.request import UNPACED, Pace, Request, Requester, Segment
+from npusim.machine.request import UNPACED, GrantTable, Pace, Request, Requester, Segment
 from npusim.machine.trace import Source, TransferLog, Transfers
 from npusim.machine.turns import Turns, take_turns
 
@@ -66,6 +66,7 @@ class MemoryPort:
         self.timing = hardware.port_timing(space)
         self._actions = port_actions(hardware, space)
         self.log = TransferLog()
+        self._table = GrantTable(self.timing)
         self._rows = OpenRows(self.timing.banks, self.timing.miss_cycles)
         self._active: deque[Request] = deque()
         self._fetches: deque[Request] = deque()
@@ -99,7 +100,7 @@ class MemoryPort:
                  a grant is given. When its answer becomes true, `hurry` must be called.
         """
         now = int(self.env.now)
-        request = Request(requester, region, write, account, self.env.event(), pace, now, self.timing, urgent)
+        request = Request(requester, region, write, account, self.env.event(), pace, now, self._table, urgent)
         self._line_up(request)
         # A fetch that is not urgent does not interrupt a channel that is served alone.
         if not self._wake.hastened and not (self._alone and urgent is not None and not urgent()):
@@ -201,7 +202,7 @@ class MemoryPort:
     def _account_turns(self, line: list[Request], turns: Turns, start: int, stop: int) -> None:
         """Count and record the grants up to `stop` of requests that took turns from cycle `start` on."""
         opened = turns.open_rows(self._rows, stop, len(line))
-        ends, sizes = turns.ends[:stop], [0] * stop
+        ends, sizes = turns.ends[:stop], array("q", bytes(8 * stop))
         for position, request in enumerate(line):
             if position < stop or opened[position]:
                 self._count_opened(request, opened[position])
@@ -210,17 +211,20 @@ class MemoryPort:
                 continue
             first = request.next
             request.next += len(mine)
-            bursts = request.bursts[first : request.next]
-            self._count_bytes(request, sum(bursts))
-            sizes[position :: len(line)] = map(self.timing.burst_bytes.__mul__, bursts)
-            if request.landings is not None:
-                request.landed = max(request.landed, *map(add, mine, request.landings[first:]))
+            sizes[position :: len(line)] = request.grants.sizes[first : request.next]
+            self._count_bytes(request, first)
+            request.land_at(first, mine)
         self.log.add_turns([self._source(request) for request in line[:stop]], start, ends, sizes)
 
-    def _count_bytes(self, request: Request, bursts: int) -> None:
-        """Count the bytes of a transfer's bursts."""
+    def _count_bytes(self, request: Request, first: int) -> int:
+        """Count the bytes of a transfer's grants from `first` up to its next one, and return their number."""
+        passed = request.grants.passed
+        size_bytes = (
+            passed[request.next - 1] - (passed[first - 1] if first else 0)
+        ) * self.timing.burst_bytes
         name = self._actions.write if request.write else self._actions.read
-        request.account[name] = request.account.get(name, 0) + bursts * self.timing.burst_bytes
+        request.account[name] = request.account.get(name, 0) + size_bytes
+        return size_bytes
 
     def _source(self, request: Request) -> Source:
         core, name, _ = request.requester
@@ -230,7 +234,7 @@ class MemoryPort:
         """Serve all grants of a request. If another request arrives or becomes urgent, stop after the current grant."""
         env, before = self.env, self._rows.opened
         start, stop = int(env.now), len(request.rows)
-        if stop == 1 and request.landings is None:
+        if stop == 1 and request.pace.landing is None:
             # A newcomer would not change it, so the end is certain, and requester and port both wait for it.
             passed = request.pass_alone(stop, start, self._rows)
             request.done._ok, request.done._value = True, request.landed
@@ -275,12 +279,7 @@ class MemoryPort:
 
     def _account(self, request: Request, start: int, passed: list[Segment]) -> None:
         """Count the grants served since cycle `start`, from `request.next` on, and record them as one transfer."""
-        first, stop = request.next, passed[-1].stop
-        bursts = request.passed[stop - 1] - (request.passed[first - 1] if first else 0)
-        self._count_bytes(request, bursts)
-        if request.landings is not None:
-            for first, stop, late in passed:
-                landed = map(add, request.ends[first:stop], request.landings[first:stop])
-                request.landed = max(request.landed, max(landed) + late)
-        request.next = stop
-        self.log.add(self._source(request), start, int(self.env.now), bursts * self.timing.burst_bytes)
+        first, request.next = request.next, passed[-1].stop
+        request.land(passed)
+        size_bytes = self._count_bytes(request, first)
+        self.log.add(self._source(request), start, int(self.env.now), size_bytes)

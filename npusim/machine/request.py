@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cached_property
 from itertools import accumulate, chain, compress, repeat
 from operator import add, ne, sub
@@ -18,13 +19,6 @@ from npusim.isa.instructions.region import Region
 from npusim.machine.banks import OpenRows
 
 
-class Grants(NamedTuple):
-    """A transfer cut into grants: the memory row of each grant and its number of bursts."""
-
-    rows: list[int]
-    bursts: list[int]
-
-
 class Pace(NamedTuple):
     """The limits that the scratchpad side sets for a transfer, one entry per grant (see `npusim.machine.pacing`).
 
@@ -33,8 +27,8 @@ class Pace(NamedTuple):
                 None without a limit.
     """
 
-    not_before: list[int] | None = None
-    landing: list[int] | None = None
+    not_before: NDArray[np.int64] | None = None
+    landing: NDArray[np.int64] | None = None
 
 
 UNPACED = Pace()
@@ -48,8 +42,120 @@ def run_starts(region: Region) -> NDArray[np.int64]:
     return starts
 
 
-def cut(region: Region, timing: PortTiming) -> Grants:
-    """Cut a region into grants. A burst that two consecutive runs share is transferred once."""
+class Grants:
+    """A transfer cut into grants, with running sums that give the end of any of them without a loop.
+
+    Rows count from the one in which the transfer begins, so that equal transfers in other rows share these columns.
+
+    rows:     memory row of each grant.
+    bursts:   number of bursts of each grant.
+    cycles:   cycles of each grant's bursts.
+    passed:   bursts up to and including each grant.
+    visits:   the grants that enter another row than the one before.
+    ends:     cycles up to the end of each grant, if every row change costs what it does in the steady state: the row
+              miss with one bank, nothing with several, because rows are then opened ahead.
+    even:     the grants pass through consecutive rows, and all but the first and the last are whole.
+    paid:     cycles of a row change in the steady state.
+    """
+
+    def __init__(self, region: Region, timing: PortTiming) -> None:
+        self.even = not region.strides
+        self.paid = timing.miss_cycles if timing.banks == 1 else 0
+        self._timing = timing
+        rows, bursts = cut(region, timing)
+        cycles_of = {number: whole_cycles(number * timing.burst_cycles) for number in set(bursts)}
+        cycles = list(map(cycles_of.__getitem__, bursts))
+        changes = list(map(ne, rows, [-1, *rows]))
+        misses = map(self.paid.__mul__, changes)
+        self.visits = list(compress(range(len(rows)), changes))
+        self.rows, self.bursts, self.cycles = array("q", rows), array("q", bursts), array("q", cycles)
+        self.passed = array("q", accumulate(bursts))
+        self.ends = array("q", accumulate(map(add, cycles, misses) if self.paid else cycles))
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @cached_property
+    def sizes(self) -> array[int]:
+        """The bytes of each grant's bursts."""
+        return array("q", map(self._timing.burst_bytes.__mul__, self.bursts))
+
+    @cached_property
+    def starts(self) -> NDArray[np.int64]:
+        """For each grant, the cycle up to its end without those of its own bursts."""
+        return np.subtract(self.ends, self.cycles)
+
+    @cached_property
+    def further(self) -> array[int]:
+        """For each grant, the next row that the transfer enters after the grant's own, or `NO_ROW` in the last row."""
+        lengths = map(sub, [*self.visits[1:], len(self.rows)], self.visits)
+        following = [*(self.rows[visit] for visit in self.visits[1:]), NO_ROW]
+        return array("q", chain.from_iterable(map(repeat, following, lengths)))
+
+    @cached_property
+    def settles(self) -> int | None:
+        """The number of row visits after which each further visit costs the same, if no grant waits for its data.
+
+        None if that is unknown. With one bank every visit pays the row miss, so it is one. With several banks, a
+        transfer through consecutive rows has opened a row in every bank after as many visits. From then on each row is
+        opened while the one before it is visited, and is ready in time if every visit takes at least `miss_cycles`.
+        """
+        timing = self._timing
+        if timing.banks == 1:
+            return 1
+        if self.even:
+            # Only the first and the last visit may be shorter than those between them.
+            if len(self.visits) < 3:
+                return timing.banks
+            visit_cycles = timing.row_bytes // timing.grant_bytes * self.cycles[1]
+            return timing.banks if visit_cycles >= timing.miss_cycles else None
+        visited = [self.rows[first] for first in self.visits]
+        begins = [self.ends[first - 1] for first in self.visits[1:]]
+        long_enough = all(map(timing.miss_cycles.__le__, map(sub, begins[1:], begins)))
+        rising = visited == list(range(visited[0], visited[0] + len(visited)))
+        return timing.banks if rising and long_enough else None
+
+
+_MOST_GRANTS = 1 << 16
+"""Number of grants that a table of transfers keeps, some 4 MiB. When there are more, it begins anew."""
+
+
+class GrantTable:
+    """The grants of the transfers at one port. Programs transfer few shapes, each of them often.
+
+    The key of a transfer is its shape and where it begins in a row, or its bursts if that is a single grant.
+    """
+
+    def __init__(self, timing: PortTiming) -> None:
+        self._timing = timing
+        self._known: dict[object, Grants] = {}
+        self._number = 0
+
+    def of(self, region: Region) -> tuple[int, Grants]:
+        """Return the row in which a transfer begins, and its grants."""
+        timing = self._timing
+        row, offset = divmod(region.address, timing.row_bytes)
+        key: object = (offset, region.counts, region.strides)
+        if not region.strides:
+            last = offset + region.counts[0] - 1
+            if offset // timing.grant_bytes == last // timing.grant_bytes:  # as most are
+                key = last // timing.burst_bytes - offset // timing.burst_bytes
+        grants = self._known.get(key)
+        if grants is None:
+            grants = Grants(region._replace(address=offset), timing)
+            self._number += len(grants)
+            if self._number > _MOST_GRANTS:
+                self._known.clear()
+                self._number = len(grants)
+            self._known[key] = grants
+        return row, grants
+
+
+def cut(region: Region, timing: PortTiming) -> tuple[list[int], list[int]]:
+    """Cut a region into grants, and return the memory row of each and its number of bursts.
+
+    A burst that two consecutive runs share is transferred once.
+    """
     if not region.strides:
         return _cut_dense(region, timing)
     starts = run_starts(region)
@@ -71,10 +177,10 @@ def cut(region: Region, timing: PortTiming) -> Grants:
     change = np.flatnonzero(np.diff(block, prepend=-1))
     bursts = np.add.reduceat(bursts, change)
     rows = block[change] * per_grant // per_row
-    return Grants(rows.tolist(), bursts.tolist())
+    return rows.tolist(), bursts.tolist()
 
 
-def _cut_dense(region: Region, timing: PortTiming) -> Grants:
+def _cut_dense(region: Region, timing: PortTiming) -> tuple[list[int], list[int]]:
     """Cut one contiguous run into grants, which are aligned to `grant_bytes`, a divisor of the row size."""
     per_grant = timing.grant_bytes // timing.burst_bytes
     grants_per_row = timing.row_bytes // timing.grant_bytes
@@ -86,18 +192,11 @@ def _cut_dense(region: Region, timing: PortTiming) -> Grants:
     rows = range(begin // grants_per_row, end // grants_per_row + 1)
     of_whole_rows = list(chain.from_iterable(map(repeat, rows, repeat(grants_per_row))))
     skipped = begin % grants_per_row
-    return Grants(of_whole_rows[skipped : skipped + len(bursts)], bursts)
+    return of_whole_rows[skipped : skipped + len(bursts)], bursts
 
 
-NO_ROW = -2
-"""A row that no memory has, and that no bank ever has open."""
-
-
-def _running(first: int, each: int, last: int, count: int) -> list[int]:
-    """Return the running sums of `count` numbers: `first`, then `each` repeatedly, then `last`."""
-    if count == 1:
-        return [last]
-    return [*range(first, first + (count - 1) * each, each), first + (count - 2) * each + last]
+NO_ROW = -1 << 62
+"""A row that no memory has, wherever its transfer begins."""
 
 
 class Requester(NamedTuple):
@@ -120,19 +219,14 @@ class Segment(NamedTuple):
 
 
 class Request:
-    """A running or waiting transfer, with running sums that give the end of any of its grants without a loop.
+    """A running or waiting transfer.
 
-    rows:     memory row of each grant.
-    bursts:   number of bursts of each grant.
-    cycles:   cycles of each grant's bursts.
-    passed:   bursts up to and including each grant.
-    visits:   the grants that enter another row than the one before.
-    ends:     cycles up to the end of each grant, if every row change costs what it does in the steady state: the row
-              miss with one bank, nothing with several, because rows are then opened ahead.
-    landings: the pace's `landing`, counted from the end of each grant instead of the start of its first burst.
-    settles:  number of visits after which the steady state is reached; None if it may never be.
-    even:     the grants pass through consecutive rows, and all but the first and the last are whole.
-    account:  the action counts to which bytes and row activations are added.
+    first_row: the memory row from which the rows of its grants count.
+    grants:    its grants. They may be those of other transfers, too.
+    rows:      their rows.
+    ends:      cycles up to the end of each (see `Grants`).
+    settles:   number of visits after which the steady state is reached; None if it may never be.
+    account:   the action counts to which bytes and row activations are added.
     """
 
     def __init__(
@@ -144,11 +238,10 @@ class Request:
         done: simpy.Event,
         pace: Pace,
         came: int,
-        timing: PortTiming,
+        table: GrantTable,
         urgent: Callable[[], bool] | None = None,
     ) -> None:
         self.requester = requester
-        self.even = not region.strides
         self.pace = pace
         self.landed = 0
         self.write = write
@@ -157,96 +250,26 @@ class Request:
         self.done = done
         self.urgent = urgent
         self.order: tuple[object, ...] = (came, requester)
-        self.paid = timing.miss_cycles if timing.banks == 1 else 0
-        if not (self.even and self._add_only_grant(region, timing)):
-            self._add_grants(region, timing)
-        self.settles = self._settles(timing)
-        self.landings = None if pace.landing is None else list(map(sub, pace.landing, self.cycles))
+        row, self.grants = table.of(region)
+        self.first_row = requester.first_row + row
+        self.rows, self.ends = self.grants.rows, self.grants.ends
+        self.settles = self.grants.settles if pace.not_before is None else None
 
-    def _add_only_grant(self, region: Region, timing: PortTiming) -> bool:
-        """Compute the running sums of a dense transfer of one grant, as most are; return False if there are more."""
-        address, grant_bytes = region.address, timing.grant_bytes
-        last = address + region.counts[0] - 1
-        if address // grant_bytes != last // grant_bytes:
-            return False
-        bursts = last // timing.burst_bytes - address // timing.burst_bytes + 1
-        cycles = whole_cycles(bursts * timing.burst_cycles)
-        self.rows, self.bursts = [self.requester.first_row + address // timing.row_bytes], [bursts]
-        self.cycles, self.passed, self.visits = [cycles], [bursts], [0]
-        self.ends = [cycles + self.paid]
-        return True
+    def land(self, passed: list[Segment]) -> None:
+        """Note when the scratchpad side can have finished the grants of segments, if the pace says when it can."""
+        if self.pace.landing is None:
+            return
+        first, stop = passed[0].first, passed[-1].stop
+        late = np.repeat([segment.late for segment in passed], [part.stop - part.first for part in passed])
+        landed = self.grants.starts[first:stop] + self.pace.landing[first:stop] + late
+        self.landed = max(self.landed, int(landed.max()))
 
-    def _add_grants(self, region: Region, timing: PortTiming) -> None:
-        """Cut a transfer into grants and compute their running sums."""
-        self.rows, self.bursts = cut(region, timing)
-        if self.requester.first_row:
-            self.rows = list(map(self.requester.first_row.__add__, self.rows))
-        cycles_of = {number: whole_cycles(number * timing.burst_cycles) for number in set(self.bursts)}
-        if self.even:
-            self._add_up_evenly(cycles_of, timing.row_bytes // timing.grant_bytes)
-        else:
-            self._add_up(cycles_of)
-
-    def _add_up(self, cycles_of: Mapping[int, int]) -> None:
-        """Compute the running sums of any transfer. cycles_of: cycles of a grant by its number of bursts."""
-        self.cycles = list(map(cycles_of.__getitem__, self.bursts))
-        self.passed = list(accumulate(self.bursts))
-        changes = list(map(ne, self.rows, [-1, *self.rows]))
-        self.visits = list(compress(range(len(self.rows)), changes))
-        misses = map(self.paid.__mul__, changes)
-        self.ends = list(accumulate(map(add, self.cycles, misses) if self.paid else self.cycles))
-
-    def _add_up_evenly(self, cycles_of: Mapping[int, int], per_row: int) -> None:
-        """Compute the running sums of a transfer through consecutive rows, without a step for each grant.
-
-        per_row: grants of a row. All grants but the first and the last are alike.
-        """
-        count, first, last = len(self.rows), self.bursts[0], self.bursts[-1]
-        whole = self.bursts[1] if count > 2 else last
-        self.cycles = [cycles_of[whole]] * count
-        self.cycles[0], self.cycles[-1] = cycles_of[first], cycles_of[last]
-        self.passed = _running(first, whole, last, count)
-        in_first_row = bisect_right(self.rows, self.rows[0], 0, min(per_row, count))
-        self.visits = [0, *range(in_first_row, count, per_row)]
-        if self.paid:
-            misses = [self.paid, *[0] * (count - 1)]
-            misses[in_first_row::per_row] = [self.paid] * (len(self.visits) - 1)
-            self.ends = list(accumulate(map(add, self.cycles, misses)))
-        else:
-            self.ends = _running(cycles_of[first], cycles_of[whole], cycles_of[last], count)
-
-    def _settles(self, timing: PortTiming) -> int | None:
-        """Return the number of row visits after which each further visit costs the same; None if unknown.
-
-        With one bank every visit pays the row miss, so it is one. With several banks, a transfer through consecutive
-        rows has opened a row in every bank after as many visits. From then on each row is opened while the one
-        before it is visited, and is ready in time if every visit takes at least `miss_cycles`.
-        """
-        if self.pace.not_before is not None:
-            return None
-        if timing.banks == 1:
-            return 1
-        if self.even:
-            # Only the first and the last visit may be shorter than those between them.
-            if len(self.visits) < 3:
-                return timing.banks
-            visit_cycles = timing.row_bytes // timing.grant_bytes * self.cycles[1]
-            return timing.banks if visit_cycles >= timing.miss_cycles else None
-        visited = [self.rows[first] for first in self.visits]
-        begins = [self.ends[first - 1] for first in self.visits[1:]]
-        long_enough = all(map(timing.miss_cycles.__le__, map(sub, begins[1:], begins)))
-        rising = visited == list(range(visited[0], visited[0] + len(visited)))
-        return timing.banks if rising and long_enough else None
-
-    @cached_property
-    def further(self) -> list[int]:
-        """For each grant, the next row that the transfer enters after the grant's own, or `NO_ROW` in the last row."""
-        if self.even:
-            last_row = self.visits[-1]
-            return [*map((1).__add__, self.rows[:last_row]), *[NO_ROW] * (len(self.rows) - last_row)]
-        lengths = map(sub, [*self.visits[1:], len(self.rows)], self.visits)
-        following = [*(self.rows[visit] for visit in self.visits[1:]), NO_ROW]
-        return list(chain.from_iterable(map(repeat, following, lengths)))
+    def land_at(self, first: int, ends: array[int]) -> None:
+        """Note when the scratchpad side can have finished the grants from `first` on, which end in these cycles."""
+        if self.pace.landing is not None:
+            stop = first + len(ends)
+            landed = np.subtract(ends, self.grants.cycles[first:stop]) + self.pace.landing[first:stop]
+            self.landed = max(self.landed, int(landed.max()))
 
     def pass_alone(self, stop: int, now: int, rows: OpenRows) -> list[Segment]:
         """Return the timing of the grants from the next one up to `stop` if no other request interferes.
@@ -254,20 +277,21 @@ class Request:
         rows: the open rows at cycle `now`; updated with all rows that the grants open, on demand and ahead.
         """
         segments: list[Segment] = []
-        visits, first, seen, begin = self.visits, self.next, 0, now
+        visits, base = self.grants.visits, self.first_row
+        first, seen, begin = self.next, 0, now
         visit = bisect_right(visits, first)  # the visit after the current one
         last_visit = bisect_right(visits, stop - 1)
         while first < stop:
             if seen == self.settles and visit < last_visit:
                 # In the steady state every visit is alike: skip to the last one at once.
                 target = visits[last_visit - 1]
-                rows.skip(self.rows[target], self.rows[target - 1], last_visit - visit)
+                rows.skip(base + self.rows[target], base + self.rows[target - 1], last_visit - visit)
                 segments.append(Segment(first, target, segments[-1].late))
                 first, visit, begin = target, last_visit, self.ends[target - 1] + segments[-1].late
             last = min(visits[visit], stop) if visit < len(visits) else stop
-            ready = rows.need(self.rows[first], begin)
+            ready = rows.need(base + self.rows[first], begin)
             if visit < len(visits):
-                rows.open_ahead(self.rows[visits[visit]], begin, self.rows[first])
+                rows.open_ahead(base + self.rows[visits[visit]], begin, base + self.rows[first])
             segments += self.segments(first, last, ready)
             first, visit, seen = last, visit + 1, seen + 1
             begin = self.ends[last - 1] + segments[-1].late
@@ -277,22 +301,24 @@ class Request:
         """Return the timing of the grants `first` up to `stop` of one row that is open from cycle `ready` on."""
         before = self.ends[first - 1] if first else 0
         comes = not first or self.rows[first] != self.rows[first - 1]
-        late = ready - before - comes * self.paid
+        late = ready - before - comes * self.grants.paid
         if self.pace.not_before is None:
             return [Segment(first, stop, late)]
         paced = []
-        for grant in range(first, stop):
-            late = max(late, self.pace.not_before[grant] - self.ends[grant])
+        for grant, limit in enumerate(self.pace.not_before[first:stop].tolist(), first):
+            late = max(late, limit - self.ends[grant])
             paced.append(Segment(grant, grant + 1, late))
         return paced
 
     def end(self, segments: list[Segment]) -> int:
         """Return the cycle in which the last grant of the segments ends."""
-        return self.ends[segments[-1].stop - 1] + segments[-1].late
+        last = segments[-1]
+        return int(self.ends[last.stop - 1] + last.late)
 
     def under_way(self, segments: list[Segment], cycle: int) -> int:
         """Return the first grant that does not end before a cycle; the last one if all do."""
         for first, stop, late in segments:
             if self.ends[stop - 1] + late >= cycle:
-                return bisect_left(self.ends, cycle - late, first, stop)
+                current: int = bisect_left(self.ends, cycle - late, first, stop)
+                return current
         return segments[-1].stop - 1

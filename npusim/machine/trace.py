@@ -162,7 +162,7 @@ class TransferLog:
         numbers.append(self._numbers.setdefault(source, len(self._numbers)))
 
     def add_turns(
-        self, sources: Sequence[Source], started: int, ended: Sequence[int], sizes: Sequence[int]
+        self, sources: Sequence[Source], started: int, ended: array[int], sizes: array[int]
     ) -> None:
         """Append transfers whose sources take turns. Each begins in the cycle in which the one before it ends."""
         numbers = [self._numbers.setdefault(source, len(self._numbers)) for source in sources]
@@ -171,7 +171,7 @@ class TransferLog:
         begins.extend(ended[:-1])
         ends.extend(ended)
         size_bytes.extend(sizes)
-        source.extend((numbers * (len(ended) // len(numbers) + 1))[: len(ended)])
+        source.extend((array("i", numbers) * (len(ended) // len(numbers) + 1))[: len(ended)])
 
     def since(self, first: int) -> Transfers:
         """Return the transfers from a position on."""

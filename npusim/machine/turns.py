@@ -10,12 +10,15 @@ grants.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from npusim.isa.hardware.memories import PortTiming
 from npusim.machine.banks import OpenRows
-from npusim.machine.request import NO_ROW, Request
+from npusim.machine.request import Request
 
 
 class Opened(NamedTuple):
@@ -63,7 +66,7 @@ class Turns(NamedTuple):
     repeated: the rounds that repeat; None if none do.
     """
 
-    ends: list[int]
+    ends: array[int]
     opened: list[Opened]
     repeated: Rounds | None = None
 
@@ -130,7 +133,7 @@ class _TakingTurns:
     """
 
     def __init__(self, line: Sequence[Request], start: int, rows: OpenRows, timing: PortTiming) -> None:
-        self.ends: list[int] = []
+        self.ends = array("q")
         self.opened: list[Opened] = []
         self.repeated: Rounds | None = None
         self._line, self._banks, self._miss_cycles = line, timing.banks, timing.miss_cycles
@@ -139,7 +142,7 @@ class _TakingTurns:
         self._rows_grants = timing.row_bytes // timing.grant_bytes
         self.round_grants = len(line) * timing.banks * self._rows_grants
         self._paced = any(request.pace.not_before is not None for request in line)
-        self._repeats = not self._paced and all(request.even for request in line)
+        self._repeats = not self._paced and all(request.grants.even for request in line)
         self._before: _State | None = None
         grants_left = [len(request.rows) - request.next for request in line]
         self.left = min((left - 1) * len(line) + position for position, left in enumerate(grants_left)) + 1
@@ -154,19 +157,25 @@ class _TakingTurns:
             woven[position : position + len(values) * number : number] = values
         return woven
 
+    def _rows_of(self, columns: Sequence[Sequence[int]], count: int) -> list[int]:
+        """Interleave columns of rows, which count from the first row of each request (see `_woven`)."""
+        rows, number = self._woven(columns, count), len(columns)
+        for position, request in enumerate(self._line):
+            rows[position::number] = map(request.first_row.__add__, rows[position::number])
+        return rows
+
     def pass_grants(self, count: int) -> int:
         """Pass the next `count` grants, one after the other, and return their number."""
         number, banks, miss = len(self._line), self._banks, self._miss_cycles
         rows, open_from, opened, ends = self._rows, self._open_from, self.opened, self.ends
-        needed = self._woven([request.rows for request in self._line], count + number - 1)
+        needed = self._rows_of([request.rows for request in self._line], count + number - 1)
         further: list[int] = []
         if banks > 1:
-            further = self._woven([request.further for request in self._line], count + number - 1)
-        cycles = self._woven([request.cycles for request in self._line], count)
+            further = self._rows_of([request.grants.further for request in self._line], count + number - 1)
+        cycles = self._woven([request.grants.cycles for request in self._line], count)
         limits: list[int] = []
         if self._paced:
-            columns = [request.pace.not_before or [0] * len(request.rows) for request in self._line]
-            limits = self._woven(columns, count)
+            limits = self._woven([_limits(request) for request in self._line], count)
         candidates = (*range(1, number), 0) if banks > 1 else ()
         now, done = self._now, len(ends)
         for grant in range(count):
@@ -183,7 +192,7 @@ class _TakingTurns:
             for position in candidates:
                 row = needed[grant + position] if position else further[grant]
                 bank = row % banks
-                if rows[bank] != row != NO_ROW:
+                if rows[bank] != row >= 0:
                     wanted = needed[grant : grant + number] + further[grant : grant + number]
                     if rows[bank] not in wanted:
                         rows[bank], open_from[bank] = row, begin + miss
@@ -215,17 +224,23 @@ class _TakingTurns:
             for request, first in zip(self._line, firsts, strict=True)
         )
         if rounds < 1 or any(
-            request.cycles[first] != request.cycles[first + 1]
+            request.grants.cycles[first] != request.grants.cycles[first + 1]
             for request, first in zip(self._line, firsts, strict=True)
         ):
             return
         cycles = self._now - before.now
-        ends = self.ends[before.grants :]
         self.repeated = Rounds(state.grants, rounds, made, cycles, self.opened[before.opened :])
-        for repeat in range(1, rounds + 1):
-            self.ends.extend(map((repeat * cycles).__add__, ends))
+        round_ends = np.array(self.ends[before.grants :])
+        later = cycles * np.arange(1, rounds + 1)[:, None]
+        self.ends.frombytes((round_ends + later).tobytes())
         self._now += rounds * cycles
         self._rows[:] = [row + rounds * self._banks for row in self._rows]
         self._open_from[:] = [cycle + rounds * cycles for cycle in self._open_from]
         self.left -= rounds * made
         self._repeats = False
+
+
+def _limits(request: Request) -> Sequence[int]:
+    """Return the cycles before which no grant of a request ends."""
+    limits = request.pace.not_before
+    return [0] * len(request.rows) if limits is None else limits.tolist()

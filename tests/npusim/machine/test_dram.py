@@ -17,7 +17,7 @@ from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.memories import Dram, PortTiming
 from npusim.isa.instructions.region import Region, Space
 from npusim.machine.port import MemoryPort
-from npusim.machine.request import Grants, Requester, cut
+from npusim.machine.request import Requester, cut
 from npusim.machine.trace import INSTRUCTION_FETCH
 from npusim.scheduler.fit.costs import Transfers
 
@@ -104,7 +104,7 @@ def test_a_grant_is_at_most_a_row() -> None:
     ],
 )
 def test_cut(region: Region, rows: list[int], bursts: list[int]) -> None:
-    assert cut(region, TIMING) == Grants(rows, bursts)
+    assert cut(region, TIMING) == (rows, bursts)
 
 
 @given(
@@ -118,7 +118,9 @@ def test_cut_equals_a_walk_over_the_bytes(address: int, inner: int, outer: list[
     assert cut(dram(address, (*counts, inner), strides), TIMING) == walk(address, counts, strides, inner)
 
 
-def walk(address: int, counts: tuple[int, ...], strides: tuple[int, ...], inner: int) -> Grants:
+def walk(
+    address: int, counts: tuple[int, ...], strides: tuple[int, ...], inner: int
+) -> tuple[list[int], list[int]]:
     """Byte after byte: a new burst where it changes, a new grant where the aligned block changes.
 
     A run that begins in the burst where the one before it ended does not read it again.
@@ -137,7 +139,7 @@ def walk(address: int, counts: tuple[int, ...], strides: tuple[int, ...], inner:
             rows.append(block * 256 // 1024)
             sizes.append(0)
         sizes[-1] += 1
-    return Grants(rows, sizes)
+    return rows, sizes
 
 
 # Who is served when: the port against a model that serves grant by grant.
