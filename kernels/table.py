@@ -68,10 +68,8 @@ FILES: Mapping[str, tuple[str, ...]] = {
         *("transpose", "depth_to_space", "space_to_depth", "batch_to_space_nd", "space_to_batch_nd"),
         "channel_shuffle",
     ),
-    "movement.indexing": (
-        *("gather", "gather_nd", "scatter_nd", "dynamic_update_slice", "embedding_lookup"),
-        "hashtable_lookup",
-    ),
+    "movement.indexing": ("gather", "gather_nd", "embedding_lookup", "hashtable_lookup"),
+    "movement.updating": ("scatter_nd", "dynamic_update_slice"),
     # images of other sizes
     "resize.grid_resize": ("resize_bilinear", "resize_nearest_neighbor"),
     "resize.grid_sampling": ("grid_sample", "interpolate"),

@@ -29,6 +29,7 @@ _FACTORS = {f"{name}_scale": f"{name}_multiplier" for name in ("a", "b", "output
 _IN_FLOAT32 = {"format": "as_float32"}
 
 FORMER: Mapping[str, Former] = {
+    "dma.gather": Former("dma.gather", {}, {"target_stride": "dense_stride"}),
     "vec.binary": Former("vec.binary", {}, _INT16, _YES),
     "vec.float_binary": Former("vec.binary", _IN_FLOAT32, _FACTORS),
     "vec.real_binary": Former("vec.binary", _FLOAT, _ELEMENT),

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
+import numpy as np
+
+from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.hardware import Hardware
 from npusim.kernels.graph.graph import Graph, Node, Tensor, call_of, unique
 from npusim.kernels.operator.expansion import Expansion
@@ -14,9 +18,83 @@ from npusim.kernels.table import operator
 def simplify(graph: Graph, hardware: Hardware) -> Graph:
     """Return a simpler graph for this machine, with the same outputs byte for byte.
 
-    Padding moves into windows that can do it, and operators that no unit computes as a whole become several.
+    Padding moves into windows that can do it, indices are counted from the end by who takes them, and operators that no
+    unit computes as a whole become several.
     """
-    return _rescale_apart(expand(_fold_padding(graph, hardware), hardware))
+    return _rescale_apart(expand(_fold_padding(_fold_indices(graph, hardware), hardware), hardware))
+
+
+def _fold_indices(graph: Graph, hardware: Hardware) -> Graph:
+    """Let operators that take indices count the negative ones from the end, where the network does it before them.
+
+    Exporters write it as where(index < 0, index + size, index). The three nodes go if nothing else reads them.
+    """
+    if not any(node.op == "select_v2" for node in graph.nodes):
+        return graph
+    readers: dict[int | None, list[int]] = {}
+    writers: dict[int | None, int] = {}
+    for number, node in enumerate(graph.nodes):
+        writers.update(dict.fromkeys(node.outputs, number))
+        for operand in node.inputs:
+            readers.setdefault(operand, []).append(number)
+    nodes: list[Node | None] = list(graph.nodes)
+    for number, select in enumerate(graph.nodes):
+        parts = _wrapped_index(graph, select, writers)
+        alone = all(readers[graph.nodes[part].outputs[0]] == [number] for part in parts)
+        takers = readers.get(select.outputs[0], [])
+        ends = {*graph.outputs, *(state.after for state in graph.states)}
+        if not parts or not alone or not takers or not ends.isdisjoint(select.outputs):
+            continue
+        changed = [_from_end(graph, graph.nodes[taker], select, parts, hardware) for taker in takers]
+        if None not in changed:
+            for place in (*parts, number):
+                nodes[place] = None
+            for taker, other in zip(takers, changed, strict=True):
+                nodes[taker] = other
+    return replace(graph, nodes=tuple([node for node in nodes if node is not None]))
+
+
+def _wrapped_index(graph: Graph, select: Node, writers: Mapping[int | None, int]) -> tuple[int, ...]:
+    """Return the nodes of index < 0 and index + size, if a node selects by them as counting from the end does."""
+    if select.op != "select_v2" or select.on_host or len(select.inputs) != 3:
+        return ()
+    less, add = writers.get(select.inputs[0]), writers.get(select.inputs[1])
+    index = select.inputs[2]
+    if less is None or add is None or graph.nodes[less].op != "less" or graph.nodes[add].op != "add":
+        return ()
+    if graph.nodes[less].inputs[0] != index or index not in graph.nodes[add].inputs:
+        return ()
+    nothing = _array(graph, graph.nodes[less].inputs[1])
+    return (less, add) if nothing is not None and not nothing.any() else ()
+
+
+def _from_end(
+    graph: Graph, taker: Node, select: Node, parts: Sequence[int], hardware: Hardware
+) -> Node | None:
+    """Return a node that takes indices with these counted from the end; None if it cannot count so."""
+    index, add = select.inputs[2], graph.nodes[parts[1]]
+    found = operator(taker.op)
+    if taker.inputs.count(select.outputs[0]) != 1 or found.index_limits is None or taker.on_host:
+        return None
+    position = taker.inputs.index(select.outputs[0])
+    [size] = [_array(graph, operand) for operand in add.inputs if operand != index] or [None]
+    limits = found.index_limits(call_of(graph, taker))
+    if (
+        position != 1
+        or size is None
+        or not np.array_equal(np.broadcast_to(size.ravel(), len(limits)), limits)
+    ):
+        return None
+    inputs = (*taker.inputs[:1], index, *taker.inputs[2:])
+    changed = replace(taker, inputs=inputs, parameters=taker.parameters.changed(bounds="from_end"))
+    call = call_of(graph, changed)
+    computed = found.broken_rule(call) is None and found.lowering(call, hardware) is not None
+    return changed if computed else None
+
+
+def _array(graph: Graph, tensor: int | None) -> Array | None:
+    """Return the values of a constant; None for other tensors."""
+    return None if tensor is None else graph.tensors[tensor].array
 
 
 def _rescale_apart(graph: Graph) -> Graph:

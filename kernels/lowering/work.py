@@ -235,15 +235,16 @@ class Move(Part):
 
 @dataclass(frozen=True, slots=True)
 class Pick(Part):
-    """A copy of the rows of tables that indices in memory pick; see `npusim.isa.instructions.gather`.
+    """A copy between the rows of tables that indices in memory pick and where they are dense.
 
-    Offsets and strides in bytes. The source has `batches` times `repeats` tables, one behind the other, with sizes
-    `limits` along the axes that an index counts and rows of `row_bytes`. The indices are for each batch `rows` times
-    so many numbers of type `index_type`. The rows of a repeat are dense in the target.
+    See `npusim.isa.instructions.gather`. Offsets and strides in bytes. There are `batches` times `repeats` tables, one
+    behind the other, with sizes `limits` along the axes that an index counts and rows of `row_bytes`. The indices are
+    for each batch `rows` times so many numbers of type `index_type`. Each picks `span` rows. A scatter copies from
+    where rows are dense into the tables. `bounds`: what happens to an index outside its limit.
     """
 
-    target: OperandRef
-    source: OperandRef
+    tables: OperandRef
+    dense: OperandRef
     indices: OperandRef
     index_type: str
     batches: int
@@ -251,10 +252,23 @@ class Pick(Part):
     rows: int
     limits: tuple[int, ...]
     row_bytes: int
-    target_stride: int
-    target_offset: int = 0
-    source_offset: int = 0
+    dense_stride: int
+    dense_offset: int = 0
+    table_offset: int = 0
     index_offset: int = 0
+    span: int = 1
+    bounds: str = "checked"
+    scatter: bool = False
+
+    @property
+    def source(self) -> OperandRef:
+        """The operand that is read."""
+        return self.dense if self.scatter else self.tables
+
+    @property
+    def target(self) -> OperandRef:
+        """The operand that is written."""
+        return self.tables if self.scatter else self.dense
 
     @property
     def index_bytes(self) -> int:
@@ -262,9 +276,14 @@ class Pick(Part):
         return len(self.limits) * (8 if self.index_type == "int64" else 4)
 
     @property
+    def run_bytes(self) -> int:
+        """The contiguous bytes that an index picks."""
+        return self.span * self.row_bytes
+
+    @property
     def size_bytes(self) -> int:
         """Bytes that are copied."""
-        return self.batches * self.repeats * self.rows * self.row_bytes
+        return self.batches * self.repeats * self.rows * self.run_bytes
 
 
 Parts = tuple[Work | Move | Pick, ...]

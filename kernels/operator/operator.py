@@ -225,6 +225,9 @@ class Operator:
     expand:    a call that no lowering takes as simpler ones; None where it has to stay whole.
     on_host:   for operators without lowerings: why there are none.
     alias:     for operators that move nothing when their operands share memory.
+    updates:   the output is the first input with new values in some places. The lowering copies this input first; the
+               compiler leaves the copy out if nothing else needs the old values.
+    index_limits: for operators with indices at input 1 that can count from the end: the sizes along the indexed axes.
     border:    for windows over images: the quantized value that they read outside the first input.
     states:    positions of inputs that may be states. A call with as many outputs more gives their next values there.
     window:    for windows over images: their size and stride.
@@ -244,6 +247,8 @@ class Operator:
     parameters: type[Parameters] = Parameters
     on_host: str = ""
     alias: Callable[[Call], tuple[Alias, ...] | None] | None = None
+    updates: bool = False
+    index_limits: Callable[[Call], tuple[int, ...]] | None = None
     border: Callable[[Call], int] | None = None
     states: tuple[int, ...] = ()
     window: Callable[[Call], SlidingWindow] | None = None

@@ -11,11 +11,10 @@ from typing import NamedTuple
 
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.dma import Copy
-from npusim.isa.instructions.gather import INDEX_TYPES, Gather
 from npusim.isa.instructions.instruction import Context
 from npusim.isa.instructions.region import Region, Space
 from npusim.isa.instructions.word import WORD_BYTES
-from npusim.kernels.lowering.work import Move, Pick
+from npusim.kernels.lowering.work import Move
 from npusim.scheduler.emit.sequence import strided_copy
 from npusim.scheduler.network.network import MOST_COUNTS
 
@@ -35,34 +34,6 @@ class Piece(NamedTuple):
         """Return the instruction, for a move whose operands (source, target) begin at these addresses."""
         start, end = (address + offset for address, offset in zip(addresses, self.offsets, strict=True))
         return strided_copy(channel, spaces, (start, end), self.counts, self.strides, self.block)
-
-
-def gather(
-    pick: Pick, channel: int, spaces: tuple[Space, Space, Space], addresses: tuple[int, int, int]
-) -> Gather:
-    """Return the instruction of a pick. spaces, addresses: of source, indices and target."""
-    source, indices, target = addresses
-    limits = [limit - 1 for limit in pick.limits] + [0] * (4 - len(pick.limits))
-    return Gather(
-        channel=channel,
-        source_space=spaces[0],
-        source=source + pick.source_offset,
-        index_space=spaces[1],
-        index=indices + pick.index_offset,
-        index_type=INDEX_TYPES.index(pick.index_type),
-        target_space=spaces[2],
-        target=target + pick.target_offset,
-        target_stride=pick.target_stride,
-        batches=pick.batches - 1,
-        repeats=pick.repeats - 1,
-        rows=pick.rows - 1,
-        size=pick.row_bytes,
-        entries=len(pick.limits) - 1,
-        limit0=limits[0],
-        limit1=limits[1],
-        limit2=limits[2],
-        limit3=limits[3],
-    )
 
 
 class Plan(NamedTuple):

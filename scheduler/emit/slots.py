@@ -15,7 +15,7 @@ from npusim.isa.instructions.instruction import Context, Instruction
 from npusim.isa.instructions.region import Space
 from npusim.kernels.lowering.work import Move, OperandRef, Pick, Rows, Tile, TileAddresses, Work, Written
 from npusim.scheduler.emit.buffers import Held, Operands, Place, Plan
-from npusim.scheduler.emit.moves import Piece, gather, plan_copy, plan_move
+from npusim.scheduler.emit.moves import Piece, plan_copy, plan_move
 from npusim.scheduler.emit.sequence import Buffer, DoesNotFit, Load, Slot, strided_copy
 from npusim.scheduler.fit.allocate import Allocator
 from npusim.scheduler.fit.cuts import output_bytes
@@ -322,6 +322,8 @@ class SlotBuilder:
         return Space.SCRATCHPAD
 
     def _pick_slot(self, index: int, item: Item, pick: Pick) -> Slot:
+        from npusim.scheduler.network.picks import gather  # only where a network picks rows
+
         operands = pick.target, pick.source, pick.indices
         target, source, indices = places = [self._operands.place(item, operand) for operand in operands]
         origins = self._origin(item, pick.source, source), self._origin(item, pick.indices, indices)
@@ -338,8 +340,8 @@ class SlotBuilder:
             for end in ends
         )
         dma = self.hardware.dma
-        run_beats = -(-pick.row_bytes // dma.port_bytes_per_cycle)
-        cycles = 2 * dma.setup_cycles + pick.size_bytes // pick.row_bytes * run_beats
+        run_beats = -(-pick.run_bytes // dma.port_bytes_per_cycle)
+        cycles = 2 * dma.setup_cycles + pick.size_bytes // pick.run_bytes * run_beats
         used = tuple([place.buffer for place in places if place.buffer is not None])
         return Slot(index, item.node, cycles, used, lambda: (next(gathers),), lambda: list(gathers))
 

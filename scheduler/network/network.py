@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
-from math import prod
 from typing import Any, NamedTuple, TypeVar
 
 from npusim.isa.base.errors import CompileError, GraphError
@@ -14,18 +13,25 @@ from npusim.isa.base.tensor import Data
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.memories import Space
 from npusim.isa.instructions.dma import Copy
-from npusim.isa.instructions.gather import Gather, list_bytes
 from npusim.isa.instructions.instruction import layout
 from npusim.kernels.graph.check import check_bound
 from npusim.kernels.graph.graph import Graph, Node, State, call_of, quoted
 from npusim.kernels.graph.inference import layer_name
 from npusim.kernels.graph.rewrite import simplify
 from npusim.kernels.graph.unknown import require_known
+from npusim.kernels.lowering.move import INPUT
 from npusim.kernels.lowering.work import Move, Pick, Work
 from npusim.kernels.operator.element_types import in_words, refusal
 from npusim.kernels.operator.operator import Alias, Call, Lowering, Operator, Part, Refusal
 from npusim.kernels.table import check_lacks, known, operator
-from npusim.scheduler.network.storage import Aliases, Body, HostStep, Item, join_aliases, on_the_way
+from npusim.scheduler.network.storage import (
+    Aliases,
+    Body,
+    HostStep,
+    Item,
+    join_aliases,
+    on_the_way,
+)
 
 Made = TypeVar("Made")
 Answer = TypeVar("Answer")
@@ -112,8 +118,8 @@ def check_states(graph: Graph) -> None:
     """Raise GraphError for a state whose next value cannot be written to the memory of the state.
 
     The layer that computes the next value runs on the host, which reads all operands before it writes one, or it is a
-    copy. The state may have one reader: that layer, or a layer before it. With other readers, the result would depend
-    on the order of execution, and only operands define an order.
+    copy, or it writes some values in place. The state may have one reader: that layer, or a layer before it. With other
+    readers, the result would depend on the order of execution, and only operands define an order.
     """
     for state in graph.states:
         where = f'{graph.name}: state tensor "{graph.tensors[state.before].name}"'
@@ -145,41 +151,6 @@ MOST_COUNTS = tuple(
     if spec.name in ("count0", "count1", "count2", "size")
 )
 """Most repetitions of the four dimensions of a copy, outermost first; the last is contiguous bytes."""
-
-
-_MOST_BATCHES, _MOST_REPEATS, _MOST_ROWS = (
-    next(spec.high + 1 for spec in layout(Gather) if spec.name == name)
-    for name in ("batches", "repeats", "rows")
-)
-
-
-def picks(pick: Pick, hardware: Hardware) -> Iterator[Pick]:
-    """Split a pick into picks whose index lists fit the burst buffer."""
-    room = list_bytes(hardware) // pick.index_bytes
-    if pick.repeats > _MOST_REPEATS or pick.rows > min(room, _MOST_ROWS):
-        for batch in range(pick.batches):
-            for repeat in range(0, pick.repeats, _MOST_REPEATS):
-                for row in range(0, pick.rows, min(room, _MOST_ROWS)):
-                    yield _chosen(pick, (batch, 1), (repeat, _MOST_REPEATS), (row, min(room, _MOST_ROWS)))
-        return
-    at_once = min(room // pick.rows, _MOST_BATCHES) if pick.rows else pick.batches
-    for batch in range(0, pick.batches, at_once):
-        yield _chosen(pick, (batch, at_once), (0, pick.repeats), (0, pick.rows))
-
-
-def _chosen(pick: Pick, batches: tuple[int, int], repeats: tuple[int, int], rows: tuple[int, int]) -> Pick:
-    """Return a part of a pick: batches, repeats and rows as (first, most)."""
-    batch, repeat, row = batches[0], repeats[0], rows[0]
-    table = batch * pick.repeats + repeat
-    return replace(
-        pick,
-        batches=min(batches[1], pick.batches - batch),
-        repeats=min(repeats[1], pick.repeats - repeat),
-        rows=min(rows[1], pick.rows - row),
-        source_offset=pick.source_offset + table * prod(pick.limits) * pick.row_bytes,
-        index_offset=pick.index_offset + (batch * pick.rows + row) * pick.index_bytes,
-        target_offset=pick.target_offset + table * pick.target_stride + row * pick.row_bytes,
-    )
 
 
 def pieces(move: Move) -> Iterator[Move]:
@@ -277,6 +248,7 @@ def prepare(graph: Graph, hardware: Hardware) -> Network:
     check_states(graph)
     nexts = {state.after for state in graph.states}
     updates = [not nexts.isdisjoint(node.outputs) for node in graph.nodes]
+    aliases, free = join_aliases(graph, _aliases(uses, updates))
     befores = {state.before for state in graph.states}
     calls = [answers.about(node.op, call) for node, (_, call) in zip(graph.nodes, uses, strict=True)]
     ways = [
@@ -284,15 +256,25 @@ def prepare(graph: Graph, hardware: Hardware) -> Network:
         for node, (each, _), asked in zip(graph.nodes, uses, calls, strict=True)
     ]
     ways = [
-        _state_way(node, way, befores) if update else way
-        for node, way, update in zip(graph.nodes, ways, updates, strict=True)
+        _state_way(node, way, befores, each.updates and _same_place(aliases, node)) if update else way
+        for node, way, update, (each, _) in zip(graph.nodes, ways, updates, uses, strict=True)
     ]
-    aliases, free = join_aliases(graph, _aliases(uses, updates))
+    in_place: set[int] = set()
+    updating = [
+        number
+        for number, (way, (each, _)) in enumerate(zip(ways, uses, strict=True))
+        if each.updates and isinstance(way, Lowering)
+    ]
+    if updating:
+        from npusim.scheduler.network.in_place import update_in_place  # few networks update tensors
+
+        aliases, in_place = update_in_place(graph, aliases, updating)
     items = [
         Item(node, body)
         for node, (way, asked) in enumerate(zip(ways, calls, strict=True))
         if node not in free
         for body in _lower(way, asked, hardware)
+        if not (node in in_place and isinstance(body, Move) and body.source == INPUT)
     ]
     return Network(graph, hardware, uses, on_the_way(graph, items, hardware), aliases)
 
@@ -377,10 +359,19 @@ def _way(node: Node, each: Operator, asked: Asked, hardware: Hardware) -> Loweri
     return asked.of("way", lambda call: each.lowering(call, hardware) or each.host_reason(call, hardware))
 
 
-def _state_way(node: Node, way: Lowering | Refusal, befores: set[int]) -> Lowering | Refusal:
-    """Return how a node that updates a state is computed: by the NPU if it copies another tensor, else by the host."""
+def _same_place(aliases: Aliases, node: Node) -> bool:
+    """Return whether the first input and output of a node share memory."""
+    before, after = node.inputs[0], node.outputs[0]
+    return before is not None and aliases.root(before) == aliases.root(after)
+
+
+def _state_way(node: Node, way: Lowering | Refusal, befores: set[int], in_place: bool) -> Lowering | Refusal:
+    """Return how a node that updates a state is computed.
+
+    The NPU does it if the node copies another tensor, or writes some values of the state in place. Else the host does.
+    """
     copies = isinstance(way, Lowering) and way.unit == "dma" and befores.isdisjoint(node.inputs)
-    return way if copies else Refusal(_STATE)
+    return way if copies or (in_place and isinstance(way, Lowering)) else Refusal(_STATE)
 
 
 def _lower(way: Lowering | Refusal, asked: Asked, hardware: Hardware) -> Sequence[Body]:
@@ -408,6 +399,8 @@ def _bodies(part: Part, hardware: Hardware) -> Iterable[Body]:
     if isinstance(part, Move):
         return pieces(part)
     if isinstance(part, Pick):
+        from npusim.scheduler.network.picks import picks  # only where a network picks rows
+
         return picks(part, hardware)
     assert isinstance(part, Work)
     return (part,)

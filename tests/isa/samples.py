@@ -243,8 +243,16 @@ def _modest_parameters(fields: Any, rng: np.random.Generator) -> bytes:
 
 
 def good_indices(gather: Any, rng: np.random.Generator) -> NDArray[Any]:
-    """A list of indices within the limits of a `dma.gather`, int32 or int64 [batches * rows, entries]."""
-    limits = [gather.limit0, gather.limit1, gather.limit2, gather.limit3][: gather.entries + 1]
+    """A list of indices that a `dma.gather` takes, int32 or int64 [batches * rows, entries].
+
+    They are within its limits, from the end, or beyond them if it clamps.
+    """
+    limits = np.array([gather.limit0, gather.limit1, gather.limit2, gather.limit3][: gather.entries + 1]) + 1
     count = (gather.batches + 1) * (gather.rows + 1)
-    numbers = rng.integers(0, np.array(limits) + 1, (count, len(limits)))
+    last = limits.copy()
+    last[-1] -= gather.span
+    low, high = ((0 * last, last), (0 * last, last), (-9 - last, last + 9))[gather.bounds]
+    numbers = rng.integers(low, high, (count, len(limits)))
+    if gather.bounds == 1:  # half of them from the end
+        numbers -= limits * rng.integers(0, 2, numbers.shape)
     return np.ascontiguousarray(numbers, INDEX_TYPES[gather.index_type])

@@ -131,23 +131,26 @@ def _gather(rng: np.random.Generator, slot: tuple[int, int]) -> Gather | None:
     limits = [count(6) for _ in range(entries)] + [1] * (4 - entries)
     size = int(rng.integers(1, 40)) if rng.random() < 0.7 else 16 * int(rng.integers(1, 20))
     gap = 0 if rng.random() < 0.5 else int(rng.integers(0, 40))
+    span = int(rng.integers(1, limits[entries - 1] + 1)) if rng.random() < 0.4 else 1
+    bounds, scatter = int(rng.integers(0, 3)), int(rng.integers(0, 2))
     tables, index_type = batches * repeats * prod(limits) * size, int(rng.integers(0, 2))
     listed = batches * rows * entries * (8 if index_type else 4)
-    written = batches * repeats * (rows * size + gap)
+    dense = batches * repeats * (rows * span * size + gap)
+    read, written = (dense, tables) if scatter else (tables, dense)
     source_space, target_space = _spaces(rng)
     index_space = Space(int(rng.integers(0, 2)))
     rooms = [_SPACE_BYTES[space] // 2 // parts for space in (source_space, index_space, target_space)]
-    if written > 2 * _MOST_BYTES or tables + listed > min(rooms[:2]) or written > rooms[2]:
+    if max(dense, written) > 2 * _MOST_BYTES or read + listed > min(rooms[:2]) or written > rooms[2]:
         return None
     if listed > BUFFER_KIB * 1024:
         return None
-    source = part * rooms[0] + int(rng.integers(0, rooms[0] - tables - listed + 1))
+    source = part * rooms[0] + int(rng.integers(0, rooms[0] - read - listed + 1))
     if rng.random() < 0.5:
         source = max(source // 64 * 64, part * rooms[0])
     return Gather(
         channel=int(rng.integers(0, 4)),
         index_space=index_space,
-        index=source + tables if index_space == source_space else part * rooms[1],
+        index=source + read if index_space == source_space else part * rooms[1],
         index_type=index_type,
         source_space=source_space,
         source=source,
@@ -155,7 +158,7 @@ def _gather(rng: np.random.Generator, slot: tuple[int, int]) -> Gather | None:
         target=_SPACE_BYTES[target_space] // 2
         + part * rooms[2]
         + int(rng.integers(0, rooms[2] - written + 1)),
-        target_stride=rows * size + gap,
+        dense_stride=rows * span * size + gap,
         batches=batches - 1,
         repeats=repeats - 1,
         rows=rows - 1,
@@ -165,6 +168,9 @@ def _gather(rng: np.random.Generator, slot: tuple[int, int]) -> Gather | None:
         limit1=limits[1] - 1,
         limit2=limits[2] - 1,
         limit3=limits[3] - 1,
+        bounds=bounds,
+        scatter=scatter,
+        span=span - 1,
     )
 
 

@@ -1,7 +1,8 @@
-"""Gathers by indices in memory: bytes of the reference, instructions that do not grow with the rows, wrong indices."""
+"""Picks by indices in memory: bytes of the reference, instructions that do not grow with the rows, wrong indices."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,14 +12,18 @@ from npusim.isa.base.errors import GraphError, SimulationError
 from npusim.isa.base.tensor import Quantization, TensorType
 from npusim.isa.hardware.file import change, hardware
 from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.instructions.instruction import Context
 from npusim.isa.instructions.table import decode_all
 from npusim.isa.program.program import Program
 from npusim.kernels.graph.builder import GraphBuilder, unshaped
 from npusim.kernels.graph.graph import Graph
 from npusim.kernels.graph.reference import evaluate
+from npusim.kernels.lowering.work import Move, Pick
+from npusim.kernels.operators.movement.updating import ScatterNdParameters
 from npusim.kernels.table import operator
 from npusim.machine.system import execute
 from npusim.scheduler import compile_graph
+from npusim.scheduler.network.network import prepare
 from npusim.session.api import host_functions
 
 from ..graphs import Sketch, random_inputs
@@ -187,3 +192,122 @@ def test_a_table_may_be_what_a_layer_before_computes() -> None:
     model = sketch.graph([sketch.conv(chosen, 8)])
     program = check(model, random_inputs(model, 1))
     assert not program.host_calls
+
+
+def updated(op: str, shape: tuple[int, ...], places: Any, update: tuple[int, ...], **how: Any) -> Graph:
+    """One operator that writes an update of a shape into data of another, all of them inputs of int16."""
+    builder = GraphBuilder(op)
+    data, values = (
+        builder.input(name, TensorType("int16", sizes))
+        for name, sizes in (("data", shape), ("update", update))
+    )
+    known = isinstance(places, np.ndarray)
+    at = builder.constant("places", places) if known else builder.input("places", places)
+    inputs = [data, values, at] if op == "dynamic_update_slice" else [data, at, values]
+    return builder.graph(builder.node(op, inputs, [unshaped("int16")], operator(op).parameters(**how)))
+
+
+@pytest.mark.parametrize(
+    ("shape", "places", "update", "how", "limits"),
+    [
+        ((9, 5), (4, 1), (4, 5), {}, (9,)),
+        ((3, 9, 5), (2, 2), (2, 5), {}, (3, 9)),
+        ((2, 9, 5), (2, 4, 1), (2, 4, 5), {"axis": 1, "batch_dims": 1}, (9,)),
+        ((2, 3, 9, 5), (2, 1, 1), (2, 3, 1, 5), {"axis": 2, "batch_dims": 1}, (9,)),
+        ((2, 3, 9), (4, 1), (2, 3, 4), {"axis": 2}, (9,)),
+    ],
+)
+def test_updates_at_places_that_a_run_gives(
+    shape: tuple[int, ...],
+    places: tuple[int, ...],
+    update: tuple[int, ...],
+    how: dict[str, int],
+    limits: tuple[int, ...],
+) -> None:
+    """scatter_nd is a copy of the data and one scatter; numpy's reference gives the bytes, of repeated places too."""
+    kind = TensorType("int64", places)
+    model = updated("scatter_nd", shape, kind, update, **how)
+    data, new = (np.arange(np.prod(sizes), dtype=np.int16).reshape(sizes) for sizes in (shape, update))
+    program = check(model, [data, -new, numbers(limits, kind)])
+    assert mnemonics(program) == ["dma.copy", "dma.gather"]
+
+
+@pytest.mark.parametrize(
+    ("shape", "update", "starts"),
+    [
+        ((4, 9, 5), (4, 2, 5), [0, 3, 0]),
+        ((4, 9, 5), (4, 2, 5), [7, 99, -3]),  # moved to where it fits
+        ((4, 9, 5), (1, 3, 5), [-1, 2, 4]),
+        ((4, 9, 5), (4, 9, 5), [1, 1, 1]),
+        ((4, 9, 5), (4, 9, 2), [0, 0, 2]),
+    ],
+)
+def test_a_slice_is_written_where_litert_writes_it(
+    shape: tuple[int, ...], update: tuple[int, ...], starts: list[int]
+) -> None:
+    data, new = (np.arange(np.prod(sizes), dtype=np.int16).reshape(sizes) for sizes in (shape, update))
+    at = np.array(starts, np.int32)
+    program = check(
+        updated("dynamic_update_slice", shape, TensorType("int32", (3,)), update), [data, -new, at]
+    )
+    assert mnemonics(program) == ["dma.copy", "dma.gather"]
+    program = check(updated("dynamic_update_slice", shape, at, update), [data, -new])
+    assert set(mnemonics(program)) == {"dma.copy"}
+
+
+def test_an_update_that_is_cut_into_pieces_is_the_hosts() -> None:
+    kind = TensorType("int32", (3,))
+    data, new = np.zeros((4, 9, 5), np.int16), np.ones((2, 3, 5), np.int16)
+    program = check(
+        updated("dynamic_update_slice", (4, 9, 5), kind, (2, 3, 5)),
+        [data, new, np.array([1, 2, 0], np.int32)],
+    )
+    [call] = program.host_calls
+    assert call.reason.startswith("on the NPU the update has one element along each axis from the first")
+
+
+def cache(later: bool) -> Graph:
+    """A map that a layer computes, a column of it replaced; with `later`, another layer reads the old map, too."""
+    sketch = Sketch("cache")
+    source = sketch.conv(sketch.input(1, 8, 8, 4), 8)
+    kind, height = unshaped("int8", sketch.type_of(source).quantization), sketch.shape(source)[1]
+    column = sketch.builder.input("column", replace(kind, shape=(1, height, 1, 8)))
+    place = sketch.builder.input("place", TensorType("int32", (1, 1)))
+    written = sketch.node("scatter_nd", (source, place, column), kind, axis=2)
+    return sketch.graph([sketch.conv(written, 8), *([sketch.conv(source, 8)] if later else [])])
+
+
+@pytest.mark.parametrize(("later", "bodies"), [(False, [Pick]), (True, [Move, Pick])])
+def test_old_values_that_nobody_needs_are_not_copied(later: bool, bodies: list[type]) -> None:
+    model = cache(later)
+    image, column = random_inputs(model, 1)[:2]
+    check(model, [image, column, np.array([[5]], np.int32)])
+    assert [type(item.body) for item in prepare(model, PRESET).items if item.node == 1] == bodies
+
+
+def test_a_state_gets_new_rows_in_place() -> None:
+    """Three runs write three rows of a state; a run moves no more of a longer state."""
+    costs = {}
+    for length in (4, 400):
+        builder = GraphBuilder("cache")
+        before = builder.state("cache", TensorType("int8", (2, length, 8), SCALE))
+        place = builder.input("place", TensorType("int64", (1, 1)))
+        row = builder.input("row", TensorType("int8", (2, 1, 8), SCALE))
+        [after] = builder.node(
+            "scatter_nd", [before, place, row], [unshaped("int8", SCALE)], ScatterNdParameters(axis=1)
+        )
+        builder.keep(before, after)
+        model = builder.graph([after])
+        program = compile_graph(model, PRESET)
+        assert mnemonics(program) == ["dma.gather"]
+        expected, states = np.full((2, length, 8), 3, np.int8), None
+        for step in (2, 0, 3):
+            given = np.full((2, 1, 8), step, np.int8)
+            expected[:, step] = given[:, 0]
+            run = execute(program, [np.array([[step]]), given], states=states)
+            states = run.states
+            assert run.outputs is not None
+            assert run.outputs[0].tobytes() == expected.tobytes()
+        [scatter] = decode_all(program.code)
+        costs[length] = scatter.cost(Context(PRESET))
+    assert (costs[4].cycles, costs[4].actions) == (costs[400].cycles, costs[400].actions)

@@ -1,11 +1,11 @@
-"""Operators that read or write the elements that a tensor of indices names."""
+"""Operators that read the elements that a tensor of indices names."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
 from math import prod
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,14 +13,13 @@ from numpy.typing import NDArray
 from npusim.isa.base.elements import Workload, names
 from npusim.isa.base.errors import OperandFault
 from npusim.isa.base.tensor import Array
-from npusim.kernels.lowering.pick import Gathering, lowering
+from npusim.kernels.lowering.pick import Picking, lowering
 from npusim.kernels.operator import dynamic_range, parameters, rules
 from npusim.kernels.operator.expansion import Expansion
 from npusim.kernels.operator.operands import (
     elementwise,
     input_type,
     input_value,
-    like_input,
     move,
     quantization,
 )
@@ -35,17 +34,26 @@ Limits = Callable[[Call], tuple[int, ...]]
 
 
 def checked(call: Call, values: Values, position: int, limits: tuple[int, ...]) -> NDArray[np.int64]:
-    """Return the indices at an input. Raises OperandFault for one outside the limits, and names it."""
-    found: NDArray[np.int64] = input_value(values, position).astype(np.int64)
-    if not found.size:
-        return found
-    wrong = (found < 0) | (found >= np.array(limits))
+    """Return the indices at an input, counted from 0. Raises OperandFault for one outside the limits, and names it."""
+    given: NDArray[np.int64] = input_value(values, position).astype(np.int64)
+    if not given.size:
+        return given
+    from_end, sizes = _from_end(call), np.array(limits)
+    found = np.where(given < 0, given + sizes, given) if from_end else given
+    wrong = (found < 0) | (found >= sizes)
     if wrong.any():
         place = tuple(np.argwhere(wrong)[0].tolist())
         limit = limits[place[-1] if len(limits) > 1 else 0]
-        said = f"may be 0..{limit - 1}" if limit else "there is nothing to choose from"
-        raise OperandFault(f"index {found[place]} at {list(place)} of input {position}: {said}")
+        said = (
+            f"may be {-limit if from_end else 0}..{limit - 1}" if limit else "there is nothing to choose from"
+        )
+        raise OperandFault(f"index {given[place]} at {list(place)} of input {position}: {said}")
     return found
+
+
+def _from_end(call: Call) -> bool:
+    """Return whether negative indices count from the end."""
+    return getattr(call.parameters, "bounds", "") == "from_end"
 
 
 def known_indices(position: int, limits: Limits) -> Rule:
@@ -55,8 +63,9 @@ def known_indices(position: int, limits: Limits) -> Rule:
         data = call.constants.get(position)
         if not isinstance(data, np.ndarray) or not data.size:
             return True
-        wide: NDArray[np.int64] = data.astype(np.int64)
-        return bool(np.all((wide >= 0) & (wide < np.array(limits(call)))))
+        wide, sizes = data.astype(np.int64), np.array(limits(call))
+        least = -sizes if _from_end(call) else 0 * sizes
+        return bool(np.all((wide >= least) & (wide < sizes)))
 
     rule.__doc__ = (
         f"constant indices (input {position}) are 0 or more, and less than the size of what they choose from"
@@ -71,7 +80,13 @@ def chosen(call: Call, position: int) -> Workload:
     return replace(move(call), input_bytes=indices + written)
 
 
-class GatherParameters(parameters.Parameters):
+class IndexParameters(parameters.Parameters):
+    """bounds: "from_end": a negative index counts from the end of its axis; "checked": it ends the run."""
+
+    bounds: Literal["checked", "from_end"] = "checked"
+
+
+class GatherParameters(IndexParameters):
     """axis: the indexed axis of the values, counted from the front; batch_dims: leading axes that values and indices
     share.
     """
@@ -111,17 +126,18 @@ _gather_gathered_shape = rules.inferred(
 )
 
 
-def _gather_gathering(call: Call[GatherParameters]) -> Gathering:
+def _gather_gathering(call: Call[GatherParameters]) -> Picking:
     shape, indices = input_type(call).shape, input_type(call, 1).shape
     axis, batch_dims = call.parameters.axis, call.parameters.batch_dims
-    return Gathering(
-        values=("in", 0),
+    return Picking(
+        tables=("in", 0),
         indices=("in", 1),
         batches=prod(shape[:batch_dims]),
         repeats=prod(shape[batch_dims:axis]),
         rows=prod(indices[batch_dims:]),
         limits=_gather_limits(call),
         row=prod(shape[axis + 1 :]),
+        bounds=call.parameters.bounds,
     )
 
 
@@ -138,6 +154,7 @@ GATHER = Operator(
     reference=_gather_reference,
     workload=_gather_workload,
     lowerings=(lowering(_gather_gathering),),
+    index_limits=_gather_limits,
 )
 """For each index the slice of the values there along one axis; the shape of the indices replaces the axis.
 
@@ -172,14 +189,15 @@ _gather_nd_gathered_shape = rules.inferred(
 )
 
 
-def _gather_nd_gathering(call: Call) -> Gathering:
+def _gather_nd_gathering(call: Call[IndexParameters]) -> Picking:
     limits = _gather_nd_limits(call)
     rows, row = prod(input_type(call, 1).shape[:-1]), prod(input_type(call).shape[len(limits) :])
-    return Gathering(("in", 0), ("in", 1), 1, 1, rows, limits, row)
+    return Picking(("in", 0), ("in", 1), 1, 1, rows, limits, row, call.parameters.bounds)
 
 
 GATHER_ND = Operator(
     name="gather_nd",
+    parameters=IndexParameters,
     types=VALUES_THEN_INDICES,
     rules=(
         rules.operands(2),
@@ -191,102 +209,9 @@ GATHER_ND = Operator(
     reference=_gather_nd_reference,
     workload=_gather_workload,
     lowerings=(lowering(_gather_nd_gathering),),
+    index_limits=_gather_nd_limits,
 )
 """For each tuple of indices along the last axis, the element or slice of the values there."""
-
-
-class ScatterNdParameters(parameters.Parameters):
-    """reduction: how an update combines with the value there; "none": it replaces it, the last of several wins."""
-
-    reduction: Literal["none", "add", "mul", "max", "min"] = "none"
-
-
-_COMBINE = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
-
-
-def _scatter_nd_reference(call: Call[ScatterNdParameters], values: Values) -> list[Array]:
-    """Apply one update after the other, in their order."""
-    result: Any = input_value(values).copy()
-    updates: Any = input_value(values, 2)
-    places = tuple(np.moveaxis(checked(call, values, 1, _gather_nd_limits(call)), -1, 0))
-    combine = _COMBINE.get(call.parameters.reduction)
-    with np.errstate(all="ignore"):
-        if combine is None:
-            result[places] = updates
-        else:
-            combine.at(result, places, updates)
-    return [result]
-
-
-def _scatter_nd_tuples(call: Call) -> bool:
-    """indices have an axis or more, the last of 1 to as many entries as the data have axes"""
-    shape = input_type(call, 1).shape
-    return len(shape) > 0 and 1 <= shape[-1] <= len(input_type(call).shape)
-
-
-def _updates(call: Call) -> bool:
-    """updates have the axes of the indices but the last, then those of the data that no index counts along"""
-    data, indices = input_type(call).shape, input_type(call, 1).shape
-    return input_type(call, 2).shape == (*indices[:-1], *data[indices[-1] :])
-
-
-def _numbers(call: Call[ScatterNdParameters]) -> bool:
-    """booleans are not combined"""
-    return call.parameters.reduction == "none" or call.outputs[0].dtype != "bool"
-
-
-SCATTER_ND = Operator(
-    name="scatter_nd",
-    parameters=ScatterNdParameters,
-    types=tuple(f"{name}, int32|int64, {name} -> {name}" for name in names()),
-    rules=(
-        rules.operands(3),
-        rules.same_shape,
-        _scatter_nd_tuples,
-        _updates,
-        _numbers,
-        known_indices(1, _gather_nd_limits),
-    ),
-    infer=like_input,
-    reference=_scatter_nd_reference,
-    workload=move,
-    on_host="where it writes depends on values",
-)
-"""A tensor with updates at the places that indices say.
-
-Inputs: data, indices [..., k], of each tuple one place along the first k axes of the data, updates [..., *rest].
-"""
-
-
-def _slice_reference(call: Call, values: Values) -> list[Array]:
-    """Move the places so that the update lies within the data, as LiteRT does."""
-    result, update = input_value(values).copy(), input_value(values, 1)
-    limits = np.array(result.shape, np.int64) - update.shape
-    first = np.clip(input_value(values, 2).astype(np.int64), 0, limits).tolist()
-    result[tuple([slice(at, at + size) for at, size in zip(first, update.shape, strict=True)])] = update
-    return [result]
-
-
-def _within(call: Call) -> bool:
-    """the update has as many axes as the data, and no more elements along any; there is a place for each axis"""
-    data, update = input_type(call).shape, input_type(call, 1).shape
-    fits = len(data) == len(update) and all(new <= old for new, old in zip(update, data, strict=True))
-    return fits and input_type(call, 2).shape == (len(data),)
-
-
-DYNAMIC_UPDATE_SLICE = Operator(
-    name="dynamic_update_slice",
-    types=tuple(f"{name}, {name}, int32|int64 -> {name}" for name in names()),
-    rules=(rules.operands(3), rules.same_shape, _within),
-    infer=like_input,
-    reference=_slice_reference,
-    workload=move,
-    on_host="where it writes depends on values",
-)
-"""A tensor with an update in place of the elements that begin at the given place.
-
-Inputs: data, update, and the place of the update's first element, a number for each axis of the data.
-"""
 
 
 def _embedding_limits(call: Call) -> tuple[int, ...]:
@@ -331,9 +256,9 @@ def _embedding_infer(call: Call) -> Shapes:
 _shape = rules.inferred(_embedding_infer, "the output has a row of the table for each index")
 
 
-def _embedding_gathering(call: Call) -> Gathering:
+def _embedding_gathering(call: Call) -> Picking:
     rows, row = input_type(call).elements, prod(input_type(call, 1).shape[1:])
-    return Gathering(("in", 1), ("in", 0), 1, 1, rows, _embedding_limits(call), row)
+    return Picking(("in", 1), ("in", 0), 1, 1, rows, _embedding_limits(call), row)
 
 
 def _embedding_workload(call: Call) -> Workload:
@@ -423,8 +348,6 @@ A key that is not there gives zeros.
 OPERATORS = (
     GATHER,
     GATHER_ND,
-    SCATTER_ND,
-    DYNAMIC_UPDATE_SLICE,
     EMBEDDING_LOOKUP,
     HASHTABLE_LOOKUP,
 )

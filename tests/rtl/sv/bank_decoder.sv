@@ -105,14 +105,15 @@ module bank_decoder
     if (gather.entries > 1) table_rows = table_rows * (32'(gather.limit2) + 1);
     if (gather.entries > 2) table_rows = table_rows * (32'(gather.limit3) + 1);
     if (gather.index_space == 0) found |= touched(dense(32'(gather.index), numbers * (gather.index_type ? 8 : 4)));
-    if (gather.source_space == 0)
-      found |= touched(dense(32'(gather.source), batches * repeats * table_rows * 32'(gather.size)));
-    if (gather.target_space == 0)
+    if ((gather.scatter ? gather.target_space : gather.source_space) == 0)
+      found |= touched(dense(32'(gather.scatter ? gather.target : gather.source),
+                             batches * repeats * table_rows * 32'(gather.size)));
+    if ((gather.scatter ? gather.source_space : gather.target_space) == 0)
       found |= touched('{
-          address: gather.target,
+          address: gather.scatter ? gather.source : gather.target,
           counts: {32'd1, 32'd1, batches * repeats},
-          strides: {36'd0, 36'd0, 36'(gather.target_stride)},
-          size: rows * 32'(gather.size)
+          strides: {36'd0, 36'd0, 36'(gather.dense_stride)},
+          size: rows * (32'(gather.span) + 1) * 32'(gather.size)
       });
     return found;
   endfunction

@@ -1,4 +1,4 @@
-// One DMA channel: a strided copy of up to four dimensions, a fill, or a gather of rows.
+// One DMA channel: a strided copy of up to four dimensions, a fill, or a gather or scatter of rows.
 //
 // Data moves in beats of up to `port` bytes that are contiguous in source and target, one per cycle. Bursts from the
 // DRAM are handed over whole; a beat waits for the last burst that it needs. On the way out a burst is offered to the
@@ -8,8 +8,9 @@
 //
 // A copy in blocks has two walks of its own, one that fills a half of the burst buffer and one that drains the other.
 //
-// A gather is two copies, one behind the other: its list of indices into the burst buffer, then the rows. Of these the
-// DRAM port gets to know places in rows of their own, all of one bank; where they are says the list.
+// A gather is two copies, one behind the other: its list of indices into the burst buffer, then the rows. On the side of
+// the tables (the target of a scatter) the DRAM port gets to know places in rows of their own, all of one bank; where
+// they are says the list.
 `timescale 1ns / 1ps
 
 module dma_engine
@@ -72,8 +73,13 @@ module dma_engine
   // How far behind the beginning of a burst a row of a table can begin.
   function automatic wide_address_t late(gather_t g);
     automatic wide_address_t burst = 36'(1) << straps.burst_shift;
-    automatic wide_address_t factors = burst | 36'(g.size) | g.source;
+    automatic wide_address_t factors = burst | 36'(g.size) | (g.scatter ? g.target : g.source);
     return burst - (factors & -factors);
+  endfunction
+
+  // The contiguous bytes that an index selects.
+  function automatic count_t run_of(gather_t g);
+    return (32'(g.span) + 1) * 32'(g.size);
   endfunction
 
   // The two copies of a gather; the first ends in the burst buffer.
@@ -90,22 +96,24 @@ module dma_engine
     automatic copy_t result = '0;
     result.channel = g.channel;
     result.source_space = g.source_space;
-    result.source = (36'(1) << ANYWHERE_BIT) + late(g);
+    result.source = g.scatter ? g.source : (36'(1) << ANYWHERE_BIT) + late(g);
     result.target_space = g.target_space;
-    result.target = g.target;
-    result.size = g.size;
+    result.target = g.scatter ? (36'(1) << ANYWHERE_BIT) + late(g) : g.target;
+    result.size = 30'(run_of(g));
     return result;
   endfunction
 
   function automatic loops_t gathered(gather_t g);
     automatic count_t row_bits = straps.burst_shift + straps.row_shift + straps.bank_shift;
-    automatic wide_address_t pitch = (((late(g) + 36'(g.size) - 1) >> row_bits) + 1) << row_bits;
+    automatic wide_address_t pitch = (((late(g) + 36'(run_of(g)) - 1) >> row_bits) + 1) << row_bits;
     automatic count_t rows = 32'(g.rows) + 1, repeats = 32'(g.repeats) + 1;
+    automatic logic [2:0][35:0] anywhere = '{pitch, 36'(rows) * pitch, 36'(repeats) * 36'(rows) * pitch};
+    automatic logic [2:0][35:0] dense = '{36'(run_of(g)), 36'(g.dense_stride), 36'(repeats) * 36'(g.dense_stride)};
     return '{
-        run: 32'(g.size),
+        run: run_of(g),
         count: '{rows, repeats, 32'(g.batches) + 1},
-        source_stride: '{pitch, 36'(rows) * pitch, 36'(repeats) * 36'(rows) * pitch},
-        target_stride: '{36'(g.size), 36'(g.target_stride), 36'(repeats) * 36'(g.target_stride)}
+        source_stride: g.scatter ? dense : anywhere,
+        target_stride: g.scatter ? anywhere : dense
     };
   endfunction
 
@@ -309,6 +317,8 @@ module dma_engine
       .finished(drain_finished)
   );
 
+  localparam logic [1:0] CLAMPED = 2;  // the value of the field `bounds`
+
   // The row that an index of the list says.
   function automatic wide_address_t chosen(position_t at);
     automatic logic [3:0][31:0] sizes = {
@@ -319,20 +329,27 @@ module dma_engine
     place = (at.index[0] * (32'(g.rows) + 1) + at.index[2]) * (32'(g.entries) + 1) * width;
     for (int k = 0; k < 4; k++) begin
       if (k <= 32'(g.entries)) begin
-        automatic count_t number;
-        for (int byte_ = 0; byte_ < 4; byte_++)
+        automatic logic signed [63:0] number;
+        automatic logic signed [63:0] last = 64'(sizes[k]) - 1 - (k == 32'(g.entries) ? 64'(g.span) : 0);
+        for (int byte_ = 0; byte_ < 8; byte_++)
           number[8*byte_+:8] = buffer[$clog2(2*HALF)'(place+count_t'(k)*width+count_t'(byte_))];
-        row = row * sizes[k] + number;
+        if (!g.index_type) number = 64'(signed'(number[31:0]));
+        if (g.bounds == CLAMPED) number = number < 0 ? 0 : number > last ? last : number;
+        else if (number < 0) number = number + 64'(sizes[k]);
+        row = row * sizes[k] + 32'(number);
         table_rows = table_rows * sizes[k];
       end
     end
-    return g.source + 36'((at.index[0] * (32'(g.repeats) + 1) + at.index[1]) * table_rows + row) * 36'(g.size);
+    return (g.scatter ? g.target : g.source) +
+        36'((at.index[0] * (32'(g.repeats) + 1) + at.index[1]) * table_rows + row) * 36'(g.size);
   endfunction
 
   // The bytes of this cycle.
   always_comb begin
-    source_address = in_blocks ? fill_address : (rows_leg ? chosen(beat_at) : beat_at.source) + 36'(beat_offset);
-    target_address = in_blocks ? drain_address : beat_at.target + 36'(beat_offset);
+    source_address = in_blocks ? fill_address
+        : (rows_leg && !g.scatter ? chosen(beat_at) : beat_at.source) + 36'(beat_offset);
+    target_address = in_blocks ? drain_address
+        : (rows_leg && g.scatter ? chosen(beat_at) : beat_at.target) + 36'(beat_offset);
     for (int p = 0; p < PORT; p++) begin
       automatic logic straight = beat_goes && count_t'(p) < beat_bytes;
       read[p] = (straight && !c.fill) || (fill_goes && fill_lanes[p]);

@@ -265,9 +265,22 @@ def gather_nd(e: Export, n: Layer) -> None:
 
 
 def scatter_nd(e: Export, n: Layer) -> None:
-    """Add ScatterND, in which the last of several updates of a place stays."""
-    operands = e.last(n[0]), _positions(e, n[1]), e.last(n[2])
-    e.settle(n.result, e.op("ScatterND", *operands, reduction=n.how.reduction))
+    """Add ScatterND, or for indices along another axis than the first ScatterElements, which takes one per element.
+
+    In both the last of several updates of a place stays.
+    """
+    data, places, updates = e.last(n[0]), _positions(e, n[1]), e.last(n[2])
+    axis, batches, sizes = n.how.axis, n.how.batch_dims, e.kind(n[1]).shape
+    if not axis:
+        e.settle(n.result, e.op("ScatterND", data, places, updates, reduction=n.how.reduction))
+        return
+    if len(sizes) != batches + 2 or sizes[-1] != 1:
+        raise GraphError("ONNX scatters along an axis behind the first by one number for each row")
+    shape, rank = e.kind(n[2]).shape, len(e.kind(n[0]).shape)
+    own = *sizes[:batches], *(1,) * (axis - batches), sizes[batches], *(1,) * (rank - axis - 1)
+    places = e.op("Reshape", places, e.constant(own, "int64"))
+    places = e.op("Expand", places, e.constant(shape, "int64"))
+    e.settle(n.result, e.op("ScatterElements", data, places, updates, axis=axis, reduction=n.how.reduction))
 
 
 def embedding(e: Export, n: Layer) -> None:

@@ -260,22 +260,30 @@ def _tensor_scatter(c: NodeConversion) -> Sequence[int]:
     c.require(axis > 0, "axis is 0, along which batches lie; must be another")
     alike = shape == (*sizes[:axis], shape[axis], *sizes[axis + 1 :])
     c.require(alike, f"past_cache {list(shape)} and update {list(sizes)} may differ along axis {axis} only")
-    tables, count = prod(shape[:axis]), sizes[axis]
-    extents = c.small((shape[0], tables // (shape[0] or 1), count), MOST_CONSTANT)
-    places = c.constant(np.broadcast_to(np.arange(count), extents))
+    c.small((shape[0], sizes[axis]), MOST_CONSTANT)
+    places = c.constant(np.broadcast_to(np.arange(sizes[axis]), (shape[0], sizes[axis])))
     if c.has("write_indices"):
-        places = c.step("add", [places, c.reshaped(c.real("write_indices"), (shape[0], 1, 1))])
+        first = c.reshaped(c.real("write_indices"), (shape[0], 1))
+        places = first if sizes[axis] == 1 else c.step("add", [places, first])
     if mode == "circular":
         places = c.step("floor_mod", [places, c.scalar(shape[axis], places)])
-    numbers = np.broadcast_to(np.arange(tables).reshape(*extents[:2], 1), extents)
-    pairs = c.step("pack", [c.constant(numbers), places], axis=3)
-    inner = shape[axis + 1 :]
-    operands = (
-        c.reshaped(cache, (tables, shape[axis], *inner)),
-        c.reshaped(pairs, (tables * count, 2)),
-        c.reshaped(update, (tables * count, *inner)),
-    )
-    return [c.reshaped(c.step("scatter_nd", operands, reduction="none"), shape)]
+    places = c.reshaped(places, (shape[0], sizes[axis], 1))
+    return [c.step("scatter_nd", [cache, places, update], axis=axis, batch_dims=1)]
+
+
+def _unrepeated(c: NodeConversion, indices: int) -> int:
+    """Return indices with size 1 along axes where an Expand repeats them, or a constant does; else as they are."""
+    rank, known = len(c.shape(indices)), c.builder.tensors[indices].array
+    if isinstance(known, np.ndarray) and known.size:
+        for axis in range(rank):
+            first = known.take([0], axis)
+            known = first if np.array_equal(np.broadcast_to(first, known.shape), known) else known
+        return c.constant(known)
+    for node in reversed(c.builder.nodes):
+        if indices in node.outputs and node.op == "broadcast_to" and node.inputs[0] is not None:
+            shape = c.shape(node.inputs[0])
+            return c.reshaped(node.inputs[0], (*(1,) * (rank - len(shape)), *shape))
+    return indices
 
 
 def _scatter_elements(c: NodeConversion) -> Sequence[int]:
@@ -283,6 +291,14 @@ def _scatter_elements(c: NodeConversion) -> Sequence[int]:
     shape, sizes = c.shape(data), c.shape(indices)
     axis = c.axis(int(c.attribute("axis", 0)), len(shape))
     c.require(c.shape(updates) == sizes, f"updates {list(c.shape(updates))} and indices {list(sizes)} differ")
+    if (*shape[:axis], *shape[axis + 1 :]) == (*sizes[:axis], *sizes[axis + 1 :]):
+        rows = _unrepeated(c, indices)
+        own = c.shape(rows)
+        batch_dims = next((at for at, size in enumerate(own[:axis]) if size != sizes[at]), axis)
+        if prod(own[batch_dims:]) == own[axis] == sizes[axis]:  # whole rows go to one place each
+            places = from_front(c, c.reshaped(rows, (*own[:batch_dims], sizes[axis], 1)), [shape[axis]])
+            operands, how = [data, places, updates], _reduction(c)
+            return [c.node("scatter_nd", operands, axis=axis, batch_dims=batch_dims, reduction=how)]
     places = c.reshaped(_linear(c, shape, indices, axis), (prod(sizes), 1))
     flat = [c.reshaped(data, (prod(shape),)), places, c.reshaped(updates, (prod(sizes),))]
     return [c.reshaped(c.node("scatter_nd", flat, reduction=_reduction(c)), shape)]
@@ -319,7 +335,7 @@ ROWS: tuple[Row, ...] = (
         "TensorScatter",
         "past_cache update write_indices?",
         _tensor_scatter,
-        f"scatter_nd add floor_mod pack {_WRAPPED}",
+        f"scatter_nd add floor_mod {_WRAPPED}",
         groups=False,
     ),
     Row("ScatterND", "data indices updates", _scatter_nd, f"scatter_nd {_WRAPPED}", groups=False),
