@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import threading
-import time
 import tracemalloc
 
 import pytest
@@ -12,6 +11,7 @@ import pytest
 from npusim.frontends.nnef.document import loads
 from npusim.frontends.nnef.places import DocumentError
 from tests.npusim.frontends.nnef.documents import flat, fragment, own, provisional
+from tests.yardstick import cost
 
 
 def doubling(kind: str, call: str) -> str:
@@ -128,14 +128,11 @@ def network_text(layers: int) -> str:
 
 @pytest.mark.slow
 def test_time_grows_with_the_number_of_operations() -> None:
-    def seconds(layers: int) -> float:
-        begin = time.process_time()
+    def read(layers: int) -> None:
         assert len(loads(network_text(layers)).network({"relu"}).calls) == 3 * layers + 3
-        return time.process_time() - begin
 
-    seconds(10)
-    assert min(seconds(85) for _ in range(3)) < 0.1  # 255 operations: 0.02 s
-    assert min(seconds(1667) for _ in range(2)) < 1.5  # 5,000 operations: 0.35 s
+    assert cost(lambda: read(85), rounds=3) < 10  # 255 operations: 0.02 s where the yardstick takes 0.01 s
+    assert cost(lambda: read(1667), rounds=2) < 150  # 5,000 operations: 0.35 s
 
 
 @pytest.mark.slow

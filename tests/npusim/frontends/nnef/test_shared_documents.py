@@ -12,8 +12,7 @@ import pytest
 
 from npusim.frontends.nnef.document import Document, load, loads
 from npusim.frontends.nnef.places import DocumentError
-
-from ....yardstick import cost
+from tests.yardstick import cost
 
 
 def lines(file: Path) -> list[dict[str, Any]]:
