@@ -85,10 +85,15 @@ def _logistic(x: Reals, alpha: np.float32) -> Reals:
     return result
 
 
+def _error_function(x: Reals, alpha: np.float32) -> Reals:
+    """Return the error function, in float64 rounded once."""
+    result: Reals = np.vectorize(math.erf, otypes=[np.float64])(x.astype(np.float64)).astype(np.float32)
+    return result
+
+
 def _gelu(x: Reals, alpha: np.float32) -> Reals:
     """Return GELU by the error function in float32 as LiteRT does; far below zero the probability rounds to 0."""
-    scaled = (x * np.float32(math.sqrt(0.5))).astype(np.float64)
-    tail = np.vectorize(math.erf, otypes=[np.float64])(scaled).astype(np.float32)
+    tail = _error_function(x * np.float32(math.sqrt(0.5)), alpha)
     result: Reals = np.float32(0.5) * x * (np.float32(1) + tail)
     return result
 
@@ -149,6 +154,7 @@ UNARY: tuple[RealFunction, ...] = (
     RealFunction("logistic", "1 / (1 + exp(-x))", "function", _logistic),
     RealFunction("gelu", "x times the cumulative normal distribution at x", "function", _gelu),
     RealFunction("gelu_by_tanh", "the same by its approximation with tanh", "function", _gelu_by_tanh),
+    RealFunction("erf", "the error function at x", "function", _error_function),
 )
 """Functions of one operand, in the order of the field `function` of `vec.unary`."""
 

@@ -65,7 +65,8 @@ class Binary(Formatted, Grid):
     8-bit data, whose factors are quotients of scales. Operands and output may differ in type, and the multiplier
     fields hold the bits of float32 scales or factors.
 
-    float16 and float32 compute the function, then an activation.
+    float16 and float32 compute the function, then an activation. int32 computes it on integers without scale; results
+    wrap to 32 bits.
     """
 
     mnemonic: ClassVar[str] = "vec.binary"
@@ -130,7 +131,7 @@ class Binary(Formatted, Grid):
     def faults(self) -> list[str]:
         """There is at least one element, the clamp is within the output's type, fixed-point multipliers are below 2^31,
         and the format has the function. Exact comparisons have multipliers up to 2^24 and shifts of 0..16, so that
-        products fit into 64 bits. Comparisons have no activation.
+        products fit into 64 bits. Comparisons and int32 have no activation.
         """
         messages, of = Grid.faults(self) + self.function_faults(), self.number_format
         if of.name == "int16" and self.name not in INT16_NAMES:
@@ -141,10 +142,12 @@ class Binary(Formatted, Grid):
                 for name in ("a_multiplier", "b_multiplier", "output_multiplier")
                 if getattr(self, name) >= _FACTOR_LIMIT
             ]
+        if self.activation and (of.arithmetic == "whole" or self.name in RELATIONS):
+            messages.append(
+                f"activation of {'int32' if of.arithmetic == 'whole' else 'a comparison'}; it may be none"
+            )
         if self.name not in RELATIONS:
             return messages + self.range_faults(self.low, self.high)
-        if self.activation:
-            messages.append("activation of a comparison; it may be none")
         return messages + (self._exact_faults() if SCALES[self.scale] == "exact" else [])
 
     def _exact_faults(self) -> list[str]:
@@ -360,6 +363,28 @@ def _in_floats(i: Binary, a: Values, b: Values) -> Values:
     return stored(real.activated(values, i.activation), np.uint8 if i.name in RELATIONS else i.dtype)
 
 
+# Integers without scale.
+
+
+def _whole(combine: Callable[[Any, Any], Any]) -> Callable[[Binary, Values, Values], Values]:
+    """Return the implementation of a numpy function of two int32 operands."""
+
+    def compute(i: Binary, a: Values, b: Values) -> Values:
+        return stored(combine(a, b), np.uint8 if i.name in RELATIONS else i.dtype)
+
+    return compute
+
+
+WHOLE: Mapping[str, Callable[[Any, Any], Any]] = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "max": np.maximum,
+    "min": np.minimum,
+    **RELATIONS,
+}
+"""The functions of two int32 operands."""
+
 ADD, MUL, MAX, DIVIDE = "vector_add_q8", "vector_mul_q8", "vector_max", "vector_divide"
 _LITERAL_ACTIONS = {"mul": "literal_mul", "prelu": "literal_mul", "div": "literal_divide"}
 
@@ -390,6 +415,10 @@ Binary.ways = {
         for name in _ON_PAIRS
     },
     **{(row.name, "float"): Way(_in_floats, f"float_{EFFORT_ACTIONS[row.effort]}") for row in real.BINARY},
+    **{
+        (name, "whole"): Way(_whole(combine), "float_multiply" if name == "mul" else "float_add")
+        for name, combine in WHOLE.items()
+    },
 }
 
 MEANINGS = {

@@ -41,7 +41,8 @@ class Format(NamedTuple):
 
     size_bytes: bytes of an element in the scratchpad.
     lanes:      the hardware key in `vector` with the number of lanes for this format.
-    arithmetic: "fixed_point", "as_float32" (float32 between dequantization and quantization) or "float".
+    arithmetic: "fixed_point", "as_float32" (float32 between dequantization and quantization), "float", or "whole"
+                (integers without scale, which wrap).
     """
 
     name: str
@@ -56,12 +57,14 @@ FORMATS = (
     Format("as_float32", 1, "lanes", "as_float32"),
     Format("float16", 2, "float16_lanes", "float"),
     Format("float32", 4, "float32_lanes", "float"),
+    Format("int32", 4, "float32_lanes", "whole"),
 )
 """The values of the field `format`. "as_float32" is 8-bit data that is dequantized, computed in float32, and
-quantized again, as ONNX does."""
+quantized again, as ONNX does. int32 uses the lanes of float32, whose adders, multipliers and comparators are assumed to
+take integers of 32 bits in the same cycles and for the same energy."""
 FORMAT_NAMES = tuple(row.name for row in FORMATS)
 FLOAT_TYPES = tuple(row.name for row in FORMATS if row.arithmetic == "float")
-_OF_DTYPE = {"int8": 0, "uint8": 0, "int16": 1, "float16": 3, "float32": 4}
+_OF_DTYPE = {"int8": 0, "uint8": 0, "int16": 1, "float16": 3, "float32": 4, "int32": 5}
 
 
 def format_of(dtype: str) -> int:
@@ -197,8 +200,9 @@ class VectorInstruction(Instruction):
         groups: number of times that the lanes are filled; by default any results may fill them together.
         """
         v, of = context.hardware.vector, self.number_format
-        if of.arithmetic == "float":
-            steps = {name.replace("float", f"vector_{of.name}", 1): times for name, times in steps.items()}
+        if of.lanes != "lanes":
+            kind = of.lanes.removesuffix("_lanes")
+            steps = {name.replace("float", f"vector_{kind}", 1): times for name, times in steps.items()}
         cycles = sum([getattr(v, LANE_CYCLES[name]) * times for name, times in steps.items()])
         if groups is None:
             groups = self.groups(context, results)
@@ -241,8 +245,8 @@ class VectorInstruction(Instruction):
             return ["computes on int16, the machine has vector.int16_passes = 0"]
         if of.name == "as_float32" and not hardware.float32_rescale:
             return ["computes on 8-bit values in float32, the machine has float32_rescale = false"]
-        if of.arithmetic == "float" and not float_lanes(hardware, of.name):
-            return [f"computes {of.name}, the machine has vector.{of.name}_lanes = 0"]
+        if not getattr(hardware.vector, of.lanes):
+            return [f"computes {of.name}, the machine has vector.{of.lanes} = 0"]
         return []
 
 

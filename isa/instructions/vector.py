@@ -67,8 +67,9 @@ class Dense(VectorInstruction):
         return zero_faults(self, ("size",))
 
 
-TYPES = ("uint8", "int8", "int16", "float16", "float32")
-"""The types of `vec.convert`, in the order of its fields."""
+TYPES = ("uint8", "int8", "int16", "float16", "float32", "int32", "int64")
+"""The types of `vec.convert`, in the order of its fields. The last two are types of the input only."""
+_RESULT_TYPES, _WIDE = TYPES[:-2], TYPES[-2:]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,8 +77,9 @@ class Convert(Dense):
     """Convert elements to another scale, zero point or type.
 
     Between integers: multiply (value - zero), round, add the new zero point, clamp. From integers to floats:
-    scale * (value - zero). From floats to 8-bit integers: x / scale, rounded half away from zero, plus the zero point,
-    clamped to the type. Between floats, the lanes of the wider type compute. `scale` holds the bits of a float32.
+    scale * (value - zero), where int32 and int64 are rounded to float32 first. From floats to 8-bit integers: x /
+    scale, rounded half away from zero, plus the zero point, clamped to the type. Between floats, the lanes of the wider
+    type compute. `scale` holds the bits of a float32.
     """
 
     mnemonic: ClassVar[str] = "vec.convert"
@@ -87,7 +89,7 @@ class Convert(Dense):
     output: int = bits(ADDRESS_BITS, "scratchpad address of the output")
     size: int = bits(ADDRESS_BITS, "number of elements")
     source: int = bits(3, "type of the input", choices=TYPES)
-    target: int = bits(3, "type of the output", choices=TYPES)
+    target: int = bits(3, "type of the output", choices=_RESULT_TYPES)
     input_zero: int = bits(9, "zero point of an integer input", signed=True)
     output_zero: int = bits(9, "zero point of an integer output", signed=True)
     multiplier: int = bits(31, "multiplier of the requantization between integers")
@@ -99,6 +101,8 @@ class Convert(Dense):
     @property
     def number_format(self) -> Format:
         """The number format that computes: the wider float type if there is one, else int16 if one side has it."""
+        if TYPES[self.source] in _WIDE:
+            return FORMATS[format_of("float32")]
         return FORMATS[max(format_of(TYPES[self.source]), format_of(TYPES[self.target]))]
 
     @property
@@ -122,6 +126,12 @@ class Convert(Dense):
         """
         messages = Dense.faults(self)
         target = TYPES[self.target]
+        if TYPES[self.source] in _WIDE:
+            return messages + (
+                []
+                if target == "float32"
+                else [f"target is {target}; of {TYPES[self.source]} it may be float32"]
+            )
         if self._floats:
             wide = "int16" in (TYPES[self.source], target)
             return messages + (["int16 beside floats; it may be int8 or uint8"] if wide else [])
@@ -158,7 +168,10 @@ class Convert(Dense):
         return stored(values, target)
 
     def work(self, context: Context) -> tuple[Work, ...]:
-        """A requantization per element between integers. With floats a product, a quotient, or only the move."""
+        """A requantization per element between integers. With floats a product, a quotient, or only the move.
+
+        int64 takes a product for each of its two words.
+        """
         source, target = self._types
         if not self._floats:
             action = "requantise"
@@ -166,7 +179,8 @@ class Convert(Dense):
             action = "float_divide"
         else:
             action = "float_add" if source.kind == "f" else "float_multiply"
-        return (self.part(context, {action: 1}, self.size),)
+        words = 2 if source.itemsize == 8 else 1
+        return (self.part(context, {action: words}, self.size),)
 
 
 _NAMES = tuple(row.name for row in real.UNARY)

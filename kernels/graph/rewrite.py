@@ -8,10 +8,12 @@ from math import prod
 
 import numpy as np
 
-from npusim.isa.base.tensor import Array
+from npusim.isa.base.tensor import Array, TensorType
 from npusim.isa.hardware.hardware import Hardware
 from npusim.kernels.graph.graph import Graph, Node, Tensor, call_of, unique
 from npusim.kernels.operator.expansion import Expansion
+from npusim.kernels.operator.operator import Call, Operator
+from npusim.kernels.operator.parameters import NONE
 from npusim.kernels.table import operator
 
 
@@ -203,21 +205,41 @@ def expand(graph: Graph, hardware: Hardware) -> Graph:
     tensors, nodes = list(graph.tensors), []
     states = frozenset(state.after for state in graph.states)
     for node in graph.nodes:
-        found = _parts(graph, node, hardware)
+        found = _in_parts(replace(graph, tensors=tuple(tensors)), node, hardware, states)
         if found is None:
             nodes.append(node)
             continue
-        added, parts = _nodes(len(tensors), graph, node, found, states)
-        whole = replace(graph, tensors=(*tensors, *added))
-        beside = {f"{node.name}/{name}" for name in found.on_host}
-        if all(part.name in beside or _on_npu(whole, part, hardware) for part in parts):
-            tensors += added
-            nodes += parts
-        else:
-            nodes.append(node)
+        tensors += found[0]
+        nodes += found[1]
     return (
         graph if tuple(nodes) == graph.nodes else replace(graph, tensors=tuple(tensors), nodes=tuple(nodes))
     )
+
+
+def _in_parts(
+    graph: Graph, node: Node, hardware: Hardware, states: frozenset[int]
+) -> tuple[list[Tensor], list[Node]] | None:
+    """Return a node as nodes that run on the NPU, and the tensors between them; None if it has to stay whole.
+
+    Parts that no unit computes are taken apart, too.
+    """
+    found = _parts(graph, node, hardware)
+    if found is None:
+        return None
+    added, parts = _nodes(len(graph.tensors), graph, node, found, states)
+    beside = {f"{node.name}/{name}" for name in found.on_host}
+    nodes: list[Node] = []
+    for part in parts:
+        whole = replace(graph, tensors=(*graph.tensors, *added))
+        if part.name in beside or _on_npu(whole, part, hardware):
+            nodes.append(part)
+            continue
+        smaller = _in_parts(whole, part, hardware, states)
+        if smaller is None:
+            return None
+        added += smaller[0]
+        nodes += smaller[1]
+    return added, nodes
 
 
 def without(graph: Graph, op: str) -> Graph:
@@ -240,15 +262,42 @@ def without(graph: Graph, op: str) -> Graph:
 def _parts(graph: Graph, node: Node, hardware: Hardware) -> Expansion | None:
     """Return a node as simpler calls, if it has some and nothing else computes it."""
     entry = operator(node.op)
-    if node.on_host or hardware.lacks(node.op) or not (entry.expand or entry.arithmetics):
+    in_float32 = node.parameters.rescale == "float32" and hardware.vector.float32_lanes > 0
+    if node.on_host or hardware.lacks(node.op) or not (entry.expand or entry.arithmetics or in_float32):
         return None
     call = call_of(graph, node)
     expand = entry.expander(call)
-    if expand is None:  # rules and lowerings cost more to ask
+    if expand is None and not in_float32:  # rules and lowerings cost more to ask
         return None
     if entry.broken_rule(call) is not None or entry.lowering(call, hardware) is not None:
         return None
-    return expand(call)
+    found = None if expand is None else expand(call)
+    return _by_way_of_float32(node.op, entry, call) if found is None and in_float32 else found
+
+
+def _by_way_of_float32(name: str, entry: Operator, call: Call) -> Expansion | None:
+    """Expand a call with rescale "float32" as its definition says: dequantize, compute in float32, quantize.
+
+    None for an operator that computes such calls in another way, and for results that are not quantized.
+    """
+    row, output = entry.arithmetic(call), call.outputs[0]
+    if row is None or not row.in_float or row.reference is not None:
+        return None
+    if len(call.outputs) != 1 or not output.quantized:
+        return None
+    parts = Expansion(len(call.inputs))
+    inputs: list[int | None] = []
+    for number, kind in enumerate(call.inputs):
+        if kind is None or not kind.quantized:
+            inputs.append(None if kind is None else number)
+            continue
+        floats = [TensorType("float32", kind.shape)]
+        inputs += parts.call(f"dequantize_{number}", "dequantize", [number], floats, NONE)
+    how = call.parameters.changed(rescale="fixed_point")
+    [result] = parts.call(name, name, inputs, [TensorType("float32", output.shape)], how)
+    literally = operator("quantize").parameters(rescale="float32")
+    parts.results = list(parts.call("quantize", "quantize", [result], [output], literally))
+    return parts
 
 
 def _on_npu(graph: Graph, node: Node, hardware: Hardware) -> bool:

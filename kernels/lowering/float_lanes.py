@@ -134,10 +134,40 @@ def float_binary_lowering(name: str, *, activated: bool = False) -> Lowering:
     )
 
 
-def lower_float_convert(call: Call) -> Parts:
-    """Lower a conversion between quantized values and floats, or between float types."""
+@need("vector.float32_lanes")
+def float32_lanes(call: Call, hardware: Hardware) -> bool:
+    """float lanes (vector.float32_lanes)"""
+    return float_lanes(hardware, "float32") > 0
+
+
+def _whole_inputs(call: Call) -> bool:
+    """on float units all inputs are int32, and there is no activation"""
+    kinds = {tensor.dtype for tensor in call.inputs if tensor is not None}
+    return kinds == {"int32"} and getattr(call.parameters, "activation", "none") == "none"
+
+
+def whole_binary_lowering(name: str) -> Lowering:
+    """Return the lowering of a function of two int32 operands, by its name."""
+    return Lowering(
+        "vector",
+        (_whole_inputs, elements_on_npu),
+        lambda call, hardware: lower_float_binary(call, name),
+        (float32_lanes,),
+    )
+
+
+def wide_to_float(call: Call) -> bool:
+    """on float units int32 and int64 become float32"""
+    return input_type(call).dtype in ("int32", "int64") and call.outputs[0].dtype == "float32"
+
+
+def lower_float_convert(call: Call, scaled: bool = True) -> Parts:
+    """Lower a conversion between integers and floats, or between float types.
+
+    scaled: integers are quantized values; otherwise the numbers that they are without a scale.
+    """
     source, target = input_type(call), call.outputs[0]
-    codes = next((tensor for tensor in (source, target) if not tensor.real), None)
+    codes = next((tensor for tensor in (source, target) if scaled and not tensor.real), None)
     scale, zero = (1.0, 0) if codes is None else (quantization(codes).scale, quantization(codes).zero_point)
 
     def make(address: int, result: int, constants: int, elements: int) -> Instruction:

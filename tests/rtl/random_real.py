@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from npusim.isa.arithmetic.real import ACTIVATIONS, BINARY, UNARY
 from npusim.isa.hardware.hardware import Hardware, Vector
 from npusim.isa.instructions import reduction, windows
-from npusim.isa.instructions.elementwise import NAMES, RELATIONS, Binary
+from npusim.isa.instructions.elementwise import NAMES, RELATIONS, WHOLE, Binary
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.lanes import bits_of, format_of
 from npusim.isa.instructions.reduction import Reduce
@@ -89,15 +89,17 @@ def _binary(rng: np.random.Generator, element: int) -> Binary:
     size = 4 if element else 2
     columns = draw_size(rng, 200)
     rows = draw_size(rng, max(1, MAX_ELEMENTS // columns))
-    function = BINARY[int(rng.integers(0, len(BINARY)))]
+    whole = bool(element) and rng.random() < 0.3
+    names = list(WHOLE) if whole else [row.name for row in BINARY]
+    function = names[int(rng.integers(0, len(names)))]
     a_row, a_column, a_bytes = _operand(rng, rows, columns * size, size)
     b_row, b_column, b_bytes = _operand(rng, rows, columns * size, size)
     a, b, output = _places(rng, a_bytes, b_bytes, rows * columns * size)
-    if (a_row, a_column) == (columns * size, 1) and function.name not in RELATIONS and rng.random() < 0.3:
+    if (a_row, a_column) == (columns * size, 1) and function not in RELATIONS and rng.random() < 0.3:
         output = a
     return Binary(
-        format=_format(element),
-        function=NAMES.index(function.name),
+        format=format_of("int32") if whole else _format(element),
+        function=NAMES.index(function),
         a=a,
         b=b,
         output=output,
@@ -107,7 +109,7 @@ def _binary(rng: np.random.Generator, element: int) -> Binary:
         b_row_stride=b_row,
         a_column_stride=a_column,
         b_column_stride=b_column,
-        activation=0 if function.name in RELATIONS else int(rng.integers(0, len(ACTIVATIONS))),
+        activation=0 if whole or function in RELATIONS else int(rng.integers(0, len(ACTIVATIONS))),
     )
 
 
@@ -166,13 +168,15 @@ def _pool(rng: np.random.Generator, element: int) -> Pool:
 
 
 def _convert(rng: np.random.Generator, element: int) -> Convert:
-    """From or to the element type; the other side is a code, the same, or a narrower one."""
+    """From or to the element type; the other side is a code, the same, a narrower one, or a wide integer."""
     mine = TYPES.index("float32" if element else "float16")
     other = TYPES.index(rng.choice([name for name in TYPES[: mine + 1] if name != "int16"]))
     zero = int(rng.integers(-128, 256))
     source, target = (mine, other) if rng.random() < 0.5 else (other, mine)
+    if element and rng.random() < 0.3:
+        source, target = TYPES.index(str(rng.choice(["int32", "int64"]))), mine
     size = draw_size(rng, MAX_ELEMENTS)
-    taken, given = _places(rng, 4 * size, 4 * size)
+    taken, given = _places(rng, 8 * size, 4 * size)
     return Convert(
         source=source,
         target=target,

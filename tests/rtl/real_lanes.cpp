@@ -148,6 +148,7 @@ float unary(unsigned function, float x, float alpha) {
         case UNARY_GELU: return half * x * (one + float(std::erf(double(x * root_of_half))));
         case UNARY_GELU_BY_TANH:
             return half * x * (one + float(std::tanh(double(slope * (x + 0.044715f * x * x * x)))));
+        case UNARY_ERF: return float(std::erf(double(x)));
         default: return simple(function, x, alpha);
     }
 }
@@ -272,8 +273,10 @@ unsigned normal_result(unsigned fused, int x, unsigned long long mean, unsigned 
     return code_of_steps(std::nearbyintf(steps) + float(output_zero), low, high, least);
 }
 
-unsigned real_widened(unsigned stored, unsigned word) {
+unsigned real_widened(unsigned stored, unsigned long long word) {
     switch (stored) {
+        case STORED_INT32: return bits(float(int32_t(word)));
+        case STORED_INT64: return bits(float(int64_t(word)));
         case STORED_INT8: return bits(int8_t(word));
         case STORED_UINT8: return bits(uint8_t(word));
         case STORED_FLOAT16: return bits(of_half(word));
@@ -286,6 +289,24 @@ unsigned real_narrowed(unsigned stored, unsigned x) { return stored == STORED_FL
 unsigned real_binary(unsigned function, unsigned activation, unsigned a, unsigned b) {
     if (function >= BINARY_EQUAL) return truth(function, real(a), real(b));
     return bits(activated(binary(function, real(a), real(b)), activation));
+}
+
+// Integers of 32 bits, whose sums, differences and products wrap.
+unsigned whole_binary(unsigned function, unsigned a, unsigned b) {
+    const int32_t x = int32_t(a), y = int32_t(b);
+    switch (function) {
+        case BINARY_ADD: return a + b;
+        case BINARY_SUB: return a - b;
+        case BINARY_MUL: return a * b;
+        case BINARY_MAX: return x > y ? a : b;
+        case BINARY_MIN: return x < y ? a : b;
+        case BINARY_EQUAL: return x == y;
+        case BINARY_NOT_EQUAL: return x != y;
+        case BINARY_GREATER: return x > y;
+        case BINARY_GREATER_EQUAL: return x >= y;
+        case BINARY_LESS: return x < y;
+        default: return x <= y;
+    }
 }
 
 unsigned real_unary(unsigned function, unsigned alpha, unsigned x) {

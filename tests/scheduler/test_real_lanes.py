@@ -9,6 +9,7 @@ import pytest
 
 import npusim
 from npusim.isa.base.tensor import Quantization, TensorType
+from npusim.isa.instructions.elementwise import RELATIONS
 from npusim.kernels.graph.builder import GraphBuilder, unshaped
 from npusim.kernels.graph.graph import Graph
 from npusim.kernels.table import operator
@@ -245,3 +246,71 @@ def test_cycles_by_hand(dtype: str, elements: int, cycles: int) -> None:
 
     relu = Unary(format=format_of(dtype), function=8, size=elements)
     assert relu.cost(Context(WITH)).cycles == cycles
+
+
+@pytest.mark.parametrize("op", ["add", "sub", "mul", "maximum", "minimum", "less", "equal", "greater_equal"])
+def test_integers_of_32_bits_use_the_lanes_of_float32(op: str) -> None:
+    """Sums and products wrap; a scalar and a row broadcast."""
+    rng = np.random.default_rng(1)
+    for shapes in (((7, 30), (7, 30)), ((7, 30), (30,)), ((), (7, 30))):
+        graph = one(op, "int32", *shapes, result="bool" if op in RELATIONS else "")
+        values = [rng.integers(-(1 << 31), 1 << 31, shape).astype(np.int32) for shape in shapes]
+        values[0].flat[0] = np.broadcast_to(values[1], values[0].shape).flat[0] if shapes[0] else 0
+        fast, slow = (npusim.simulate(npusim.compile(graph, machine), values) for machine in (WITH, WITHOUT))
+        assert ([layer.unit for layer in fast.layers], [layer.unit for layer in slow.layers]) == (
+            ["vector"],
+            ["host"],
+        )
+        assert fast.outputs[0].tobytes() == slow.outputs[0].tobytes()
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_whole_numbers_become_the_nearest_float32(dtype: str) -> None:
+    graph = one("cast", dtype, (300,), result="float32")
+    ends = np.iinfo(dtype)
+    values = np.random.default_rng(0).integers(ends.min, ends.max, 300, dtype)
+    values[:4] = (1 << 24) + 1, (1 << 24) + 3, ends.min, ends.max
+    run = npusim.simulate(npusim.compile(graph, WITH), [values])
+    assert [layer.unit for layer in run.layers] == ["vector"]
+    assert run.outputs[0].tobytes() == values.astype(np.float32).tobytes()
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_functions_of_float64_that_lanes_round_alike(dtype: str) -> None:
+    check(one("erf", dtype, (64, 9)), dtype)
+    values = [np.random.default_rng(0).normal(size=(64, 9)).astype(dtype)]
+    graph = one("reciprocal", dtype, (64, 9))
+    fast, slow = (npusim.simulate(npusim.compile(graph, machine), values) for machine in (WITH, WITHOUT))
+    assert ([layer.unit for layer in fast.layers], [layer.unit for layer in slow.layers]) == (
+        ["vector"],
+        ["host"],
+    )
+    assert fast.outputs[0].tobytes() == slow.outputs[0].tobytes()
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize(
+    ("shape", "units"), [((3, 8, 5), {"dma", "vector"}), ((3, 8, 1), {"none", "vector"})]
+)
+def test_a_softmax_along_another_axis(shape: tuple[int, ...], units: set[str], dtype: str) -> None:
+    graph = one("softmax", dtype, shape, axis=1)
+    values = [np.random.default_rng(0).uniform(-4, 4, shape).astype(dtype)]
+    fast, slow = (npusim.simulate(npusim.compile(graph, machine), values) for machine in (WITH, WITHOUT))
+    assert {layer.unit for layer in fast.layers} == units
+    allowed = 1e-3 if dtype == "float16" else ALLOWED
+    np.testing.assert_allclose(fast.outputs[0], slow.outputs[0], rtol=allowed, atol=allowed)
+
+
+def test_quantized_values_beside_floats_go_by_way_of_float32() -> None:
+    """As ONNX defines it: dequantized, added to a float per column, limited, quantized; the bytes of the reference."""
+    scales = Quantization((0.05,), (134,)), Quantization((0.04,), (120,))
+    builder = GraphBuilder("linear")
+    x = builder.input("x", TensorType("uint8", (40, 16), scales[0]))
+    bias = builder.constant("bias", np.linspace(-2, 2, 16, dtype=np.float32))
+    how = operator("add").parameters(rescale="float32", activation="relu6")
+    graph = builder.graph(builder.node("add", [x, bias], [unshaped("uint8", scales[1])], how))
+    values = [np.arange(640).reshape(40, 16).astype(np.uint8)]
+    fast, slow = (npusim.simulate(npusim.compile(graph, machine), values) for machine in (WITH, WITHOUT))
+    assert {layer.unit for layer in fast.layers} <= {"vector", "none"}
+    assert {layer.unit for layer in slow.layers} == {"host"}
+    assert fast.outputs[0].tobytes() == slow.outputs[0].tobytes()

@@ -12,6 +12,7 @@ import numpy as np
 from npusim.isa.base.elements import names
 from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.hardware import Hardware
+from npusim.kernels.lowering.float_lanes import float32_lanes, lower_float_convert, wide_to_float
 from npusim.kernels.lowering.move import lower_copy
 from npusim.kernels.lowering.vector_work import lower_table
 from npusim.kernels.lowering.work import Parts
@@ -94,7 +95,16 @@ CAST = Operator(
     infer=like_input,
     reference=_reference,
     workload=elementwise,
-    lowerings=(Lowering("dma", (_same_bytes,), lower_copy), Lowering("vector", (_of_bytes,), _lower)),
+    lowerings=(
+        Lowering("dma", (_same_bytes,), lower_copy),
+        Lowering("vector", (_of_bytes,), _lower),
+        Lowering(
+            "vector",
+            (wide_to_float,),
+            lambda call, hardware: lower_float_convert(call, scaled=False),
+            (float32_lanes,),
+        ),
+    ),
     alias=_alias,
 )
 

@@ -9,7 +9,7 @@ import numpy as np
 from npusim.isa.arithmetic.integer import Int64Array, multiply_by_quantized_multiplier, quantize_multiplier
 from npusim.isa.base.tensor import Array
 from npusim.kernels.lowering.elementwise_work import broadcast_on_npu, lower_comparison, lower_truths
-from npusim.kernels.lowering.float_lanes import float_binary_lowering
+from npusim.kernels.lowering.float_lanes import float_binary_lowering, whole_binary_lowering
 from npusim.kernels.lowering.work import Parts
 from npusim.kernels.operator import operands, rules
 from npusim.kernels.operator.element_types import alike
@@ -65,6 +65,7 @@ def comparing_operator(name: str, relation: np.ufunc, scaled_16: bool = False) -
                 "vector", (_codes_or_truths, broadcast_on_npu), lambda call, hardware: _lower(call, name)
             ),
             float_binary_lowering(name),
+            whole_binary_lowering(name),
         ),
     )
 

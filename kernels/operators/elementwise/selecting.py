@@ -15,7 +15,7 @@ from npusim.kernels.lowering.elementwise_work import (
     lower_choice,
     lower_selection,
 )
-from npusim.kernels.lowering.float_lanes import float_binary_lowering
+from npusim.kernels.lowering.float_lanes import float_binary_lowering, whole_binary_lowering
 from npusim.kernels.lowering.quantized_in_float32 import literal_binary_lowering, literal_table_lowering
 from npusim.kernels.operator import rules
 from npusim.kernels.operator.broadcast import NUMBERS
@@ -59,6 +59,7 @@ def selecting_operator(name: str, select: np.ufunc) -> Operator:
             on_vector_unit,
             int16_lowering(on_vector_unit.lower),
             float_binary_lowering(name[:3]),
+            whole_binary_lowering(name[:3]),
         ),
         arithmetics=(
             literal(literal_table_lowering(reference), _codes_alike(name), literal_binary_lowering(name[:3])),

@@ -19,7 +19,7 @@ from npusim.kernels.lowering.elementwise_work import (
     lower_quotient,
     lower_sum,
 )
-from npusim.kernels.lowering.float_lanes import float_binary_lowering
+from npusim.kernels.lowering.float_lanes import float_binary_lowering, whole_binary_lowering
 from npusim.kernels.lowering.quantized_in_float32 import (
     FUSED_PRODUCT,
     FUSED_SUM,
@@ -82,6 +82,7 @@ def summing_operator(name: str, combine: np.ufunc) -> Operator:
             on_vector_unit,
             int16_lowering(on_vector_unit.lower),
             float_binary_lowering(name, activated=True),
+            whole_binary_lowering(name),
         ),
         arithmetics=(
             broadcast.shifted_sum(combine),
@@ -133,6 +134,7 @@ MUL = Operator(
         Lowering("vector", (rules.eight_bit, broadcast_on_npu), lower_mul),
         int16_lowering(lower_mul),
         float_binary_lowering("mul", activated=True),
+        whole_binary_lowering("mul"),
     ),
     arithmetics=(
         literal(literal_table_lowering(by_type(MUL_REFERENCES)), literal_binary_lowering("mul")),

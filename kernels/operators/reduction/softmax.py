@@ -30,7 +30,9 @@ from npusim.kernels.lowering.work import Parts
 from npusim.kernels.operator import rules
 from npusim.kernels.operator.axes import Along, an_axis, axis_of
 from npusim.kernels.operator.element_types import alike
+from npusim.kernels.operator.expansion import Expansion
 from npusim.kernels.operator.fixed_point import FixedPoint, Int64Array, divide_by_power
+from npusim.kernels.operator.float_steps import FloatSteps
 from npusim.kernels.operator.fused import finish_steps, only_codes
 from npusim.kernels.operator.operands import (
     by_type,
@@ -44,6 +46,8 @@ from npusim.kernels.operator.operands import (
 )
 from npusim.kernels.operator.operator import Arithmetic, Call, Lowering, Operator, Values, literal
 from npusim.kernels.operator.rescale import Multiplier, sound_scales
+from npusim.kernels.operators.movement.permuting import TransposeParameters
+from npusim.kernels.operators.movement.shape_changes import ReshapeParameters
 
 DIFFERENCE_INTEGER_BITS = 5  # of x - max(x), scaled by beta and the input scale: 0 down to -32
 SUM_INTEGER_BITS = 12
@@ -298,6 +302,28 @@ def _table_pays(call: Call, hardware: Hardware) -> bool:
     return saved * input_type(call).elements >= _TABLE_GAIN * arrival * vector.lanes
 
 
+def _axis_last(call: Call[SoftmaxParameters]) -> Expansion | None:
+    """Expand a softmax of floats along another axis than the last: the axis goes last, and back."""
+    shape, axis = input_type(call).shape, axis_of(call)
+    if not input_type(call).real or axis == len(shape) - 1:
+        return None
+    steps = FloatSteps(call)
+    order = (*range(axis), *range(axis + 1, len(shape)), axis)
+    moved = tuple([shape[at] for at in order])
+    last = call.parameters.changed(axis=len(shape) - 1)
+    x = steps.step("softmax", [_turned(steps, 0, order)], moved, last)
+    return steps.result(_turned(steps, x, (*range(axis), len(shape) - 1, *range(axis, len(shape) - 1))))
+
+
+def _turned(steps: FloatSteps, x: int, order: tuple[int, ...]) -> int:
+    """Add a transposition; a reshape where only axes of one element change places."""
+    shape = tuple([steps.shapes[x][axis] for axis in order])
+    long = [axis for axis in order if steps.shapes[x][axis] > 1]
+    if long == sorted(long):
+        return steps.step("reshape", [x], shape, ReshapeParameters(shape=shape))
+    return steps.step("transpose", [x], shape, TransposeParameters(perm=order))
+
+
 REFERENCES = with_halves({"int8": _codes, "uint8": _codes, "int16": _wide_codes, "float32": _floats})
 _ROWS = (
     rules.operands(1),
@@ -323,6 +349,7 @@ SOFTMAX = Operator(
         Lowering("vector", (rules.all_int16, _coarse), _lower_int16, (int16_passes, rows_at_once)),
         float_softmax_lowering(),
     ),
+    expand=_axis_last,
     arithmetics=(
         literal(_IN_FLOAT, reference=_in_floats),
         Arithmetic(("fused",), None, (*_ROWS, only_codes, _fused_beta), _fused, (_IN_FLOAT,)),

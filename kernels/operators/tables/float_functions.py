@@ -251,9 +251,14 @@ def _interpolated(name: str, function: Any, **more: Any) -> Operator:
     return unary_operator(name, tabulate_float(function), interpolates=function, **more)
 
 
-def _of_x(name: str, function: Callable[[Any], Any], steps: Steps | None = None) -> Operator:
-    """Return a function without parameters, of float64, that float lanes lack."""
-    return wide_operator(name, lambda call, x: function(x), steps=steps)
+def _reciprocal_steps(steps: FloatSteps, parameters: Parameters) -> int:
+    """Add 1 / x, which float32 rounds as float64 rounded to float32 does."""
+    return steps.pair("div", steps.number(1.0), 0)
+
+
+def _of_x(name: str, function: Callable[[Any], Any], steps: Steps | None = None, **more: Any) -> Operator:
+    """Return a function without parameters, of float64."""
+    return wide_operator(name, lambda call, x: function(x), steps=steps, **more)
 
 
 OPERATORS = (
@@ -283,9 +288,9 @@ OPERATORS = (
     _of_x("tan", np.tan, _tan_steps),
     _of_x("sinh", np.sinh, _mean_of_exponentials("sub")),
     _of_x("cosh", np.cosh, _mean_of_exponentials("add")),
-    _of_x("erf", _error_function),
+    _of_x("erf", _error_function, lane_rules=()),
     _of_x("mish", lambda x: x * np.tanh(np.logaddexp(0.0, x))),
-    _of_x("reciprocal", lambda x: 1.0 / x),
+    _of_x("reciprocal", lambda x: 1.0 / x, _reciprocal_steps),
     wide_operator("selu", _selu, parameters=SeluParameters),
     wide_operator("celu", _celu, _nonzero_alpha, parameters=AlphaParameters),
     wide_operator("thresholded_relu", _thresholded, parameters=AlphaParameters),

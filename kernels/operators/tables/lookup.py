@@ -272,14 +272,18 @@ def wide_operator(
     *own_rules: Rule,
     parameters: type[Parameters] = Parameters,
     steps: Steps | None = None,
+    lane_rules: tuple[Rule, ...] | None = None,
 ) -> Operator:
-    """Return the operator of a function of float64, rounded to float32 once, that the float lanes lack.
+    """Return the operator of a function of float64, rounded to float32 once.
 
-    It is a look-up in 8 bits. Float values are computed by the host, or by the lanes in `steps`.
+    It is a look-up in 8 bits. Float values are computed by the host, by the lanes in `steps`, or at once by lanes that
+    have the function: for calls that keep `lane_rules`.
     """
     real = rounded_once(function)
     table = tabulate_by_value(real)
-    return unary_operator(name, table, *own_rules, parameters=parameters, on_host=real, steps=steps)
+    return unary_operator(
+        name, table, *own_rules, parameters=parameters, on_host=real, steps=steps, lane_rules=lane_rules
+    )
 
 
 def of_whole_numbers(function: Callable[[Any], Any]) -> Reference:

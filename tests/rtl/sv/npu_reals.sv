@@ -5,9 +5,9 @@
 
 package npu_reals;
   typedef logic [31:0] real_t;  // a float32, or what is stored of a narrower type in the low bits
-  typedef logic [63:0] wide_t;  // a float64
+  typedef logic [63:0] wide_t;  // a float64, or a stored operand of up to 8 bytes
 
-  import "DPI-C" function int unsigned real_widened(int unsigned stored, int unsigned word);
+  import "DPI-C" function int unsigned real_widened(int unsigned stored, longint unsigned word);
   import "DPI-C" function int unsigned real_narrowed(int unsigned stored, int unsigned x);
   import "DPI-C" function int unsigned real_binary(
     int unsigned function_number,
@@ -15,6 +15,7 @@ package npu_reals;
     int unsigned a,
     int unsigned b
   );
+  import "DPI-C" function int unsigned whole_binary(int unsigned function_number, int unsigned a, int unsigned b);
   import "DPI-C" function int unsigned real_unary(
     int unsigned function_number,
     int unsigned alpha,
@@ -151,7 +152,8 @@ package npu_reals;
   // Bytes of a stored type.
   function automatic logic [31:0] stored_bytes(logic [2:0] stored);
     case (32'(stored))
-      isa_words::STORED_FLOAT32: return 4;
+      isa_words::STORED_INT64: return 8;
+      isa_words::STORED_FLOAT32, isa_words::STORED_INT32: return 4;
       isa_words::STORED_FLOAT16: return 2;
       default: return 1;
     endcase

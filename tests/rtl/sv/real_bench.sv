@@ -25,7 +25,8 @@ module real_bench
   count_t source_bytes, target_bytes;
   logic [LANES-1:0] a_enable, b_enable, write;
   address_t [LANES-1:0] a_address, b_address, write_address;
-  real_t [LANES-1:0] a_data, b_data, write_data;
+  wide_t [LANES-1:0] a_data, b_data;
+  real_t [LANES-1:0] write_data;
   real_straps_t unit_straps;
   for (genvar k = 0; k < 6; k++) assign unit_straps[32*(5-k)+:32] = straps[k];
   assign array_active = 0;
@@ -38,9 +39,9 @@ module real_bench
       .*
   );
 
-  function automatic real_t read(logic enable, address_t address);
-    real_t data = 0;
-    for (int k = 0; k < 4; k++) begin
+  function automatic wide_t read(logic enable, address_t address);
+    wide_t data = 0;
+    for (int k = 0; k < 8; k++) begin
       if (enable && count_t'(k) < source_bytes) data[8*k+:8] = memory[INDEX_BITS'(address+address_t'(k))];
     end
     return data;

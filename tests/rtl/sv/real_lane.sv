@@ -11,8 +11,8 @@ module real_lane
     input  logic   [  2:0] target,    // and of the result
     input  logic           first,
     input  logic           covered,
-    input  real_t          a,
-    input  real_t          b,
+    input  wide_t          a,
+    input  wide_t          b,
     input  wide_t          gathered,  // of the elements before this one
     input  count_t         number,    // of covered elements, this one included
     output wide_t          gathers,
@@ -37,7 +37,9 @@ module real_lane
     value = x;
     result = 0;
     case (word[7:0])
-      BINARY_OPCODE: value = real_binary(32'(binary.function_), 32'(binary.activation), x, y);
+      BINARY_OPCODE:
+      if (32'(source) == STORED_INT32) value = whole_binary(32'(binary.function_), 32'(a), 32'(b));
+      else value = real_binary(32'(binary.function_), 32'(binary.activation), x, y);
       UNARY_OPCODE: value = real_unary(32'(unary.function_), unary.alpha, x);
       REDUCE_OPCODE: begin
         gathers = real_reduce_step(32'(reduce.function_), 32'(first), gathered, x);
@@ -47,7 +49,9 @@ module real_lane
         gathers = real_pool_step(32'(pool.function_), 32'(first), 32'(covered), gathered, x);
         value = real_pool_result(32'(pool.function_), 32'(pool.activation), gathers, number);
       end
-      default: if (32'(source) < STORED_FLOAT16) value = real_of_code(convert.scale, 32'(convert.input_zero), x);
+      default:
+      if (32'(source) < STORED_FLOAT16 || 32'(source) > STORED_FLOAT32)
+        value = real_of_code(convert.scale, 32'(convert.input_zero), x);
     endcase
     if (32'(target) >= STORED_FLOAT16) result = real_narrowed(32'(target), value);
     else if (word[7:0] == BINARY_OPCODE) result = value;  // a truth

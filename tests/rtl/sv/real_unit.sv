@@ -25,10 +25,10 @@ module real_unit
     output count_t                         target_bytes,
     output logic           [LANES-1:0]     a_enable,
     output address_t       [LANES-1:0]     a_address,
-    input  real_t          [LANES-1:0]     a_data,
+    input  wide_t          [LANES-1:0]     a_data,
     output logic           [LANES-1:0]     b_enable,
     output address_t       [LANES-1:0]     b_address,
-    input  real_t          [LANES-1:0]     b_data,
+    input  wide_t          [LANES-1:0]     b_data,
     output logic           [LANES-1:0]     write,
     output address_t       [LANES-1:0]     write_address,
     output real_t          [LANES-1:0]     write_data
@@ -50,7 +50,8 @@ module real_unit
   logic [2:0] source, target;
   logic wide;
   always_comb begin
-    source = 3'(32'(unary.format) == FORMAT_FLOAT32 ? STORED_FLOAT32 : STORED_FLOAT16);
+    source = 3'(32'(unary.format) == FORMAT_FLOAT32 ? STORED_FLOAT32
+        : 32'(unary.format) == FORMAT_INT32 ? STORED_INT32 : STORED_FLOAT16);
     target = source;
     if (held[7:0] == CONVERT_OPCODE) begin
       source = convert.source;
@@ -58,7 +59,7 @@ module real_unit
     end else if (held[7:0] == BINARY_OPCODE && 32'(binary.function_) >= BINARY_EQUAL) begin
       target = 3'(STORED_UINT8);
     end
-    wide = 32'(source) == STORED_FLOAT32 || 32'(target) == STORED_FLOAT32;
+    wide = 32'(source) >= STORED_FLOAT32 || 32'(target) >= STORED_FLOAT32;
     source_bytes = stored_bytes(source);
     target_bytes = stored_bytes(target);
   end
@@ -87,7 +88,7 @@ module real_unit
 
   // The registers; all of them move, or none.
   step_t [STAGES+1:1] steps;
-  real_t [STAGES:1][LANES-1:0] a_stages, b_stages;
+  wide_t [STAGES:1][LANES-1:0] a_stages, b_stages;
   always_ff @(posedge clk) begin
     if (reset) steps <= '0;
     else if (advance) begin
@@ -98,7 +99,7 @@ module real_unit
     end
   end
   step_t step;
-  real_t [LANES-1:0] a, b;
+  wide_t [LANES-1:0] a, b;
   assign step = straps.startup_cycles == 0 ? fetched : steps[straps.startup_cycles];
   assign a = straps.startup_cycles == 0 ? a_data : a_stages[straps.startup_cycles];
   assign b = straps.startup_cycles == 0 ? b_data : b_stages[straps.startup_cycles];
@@ -114,7 +115,7 @@ module real_unit
   function automatic count_t unary_cycles(logic [5:0] number);
     case (32'(number))
       UNARY_ELU, UNARY_EXP, UNARY_LOG, UNARY_SIN, UNARY_COS, UNARY_TANH, UNARY_LOGISTIC, UNARY_GELU,
-      UNARY_GELU_BY_TANH:
+      UNARY_GELU_BY_TANH, UNARY_ERF:
       return straps.float_function_cycles;
       UNARY_HARD_SWISH, UNARY_SQRT, UNARY_RSQRT: return straps.float_divide_cycles;
       default: return straps.float_cycles;
@@ -133,7 +134,8 @@ module real_unit
       BINARY_OPCODE: stays = binary_cycles(binary.function_);
       UNARY_OPCODE: stays = unary_cycles(unary.function_);
       CONVERT_OPCODE:
-      stays = 32'(target) < STORED_FLOAT16 ? straps.float_divide_cycles : straps.float_cycles;
+      stays = 32'(target) < STORED_FLOAT16 ? straps.float_divide_cycles
+          : 32'(source) == STORED_INT64 ? 2 * straps.float_cycles : straps.float_cycles;
       default: stays = straps.float_cycles + (step.last ? divisions * straps.float_divide_cycles : 0);
     endcase
   end
