@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
+from itertools import repeat
 from typing import NamedTuple
 
 import numpy as np
@@ -20,28 +21,9 @@ from npusim.isa.hardware.memories import PortTiming
 from npusim.machine.banks import OpenRows
 from npusim.machine.request import Request
 
-
-class Opened(NamedTuple):
-    """A row activation: it starts when a grant begins, for the request at this position of the line.
-
-    cycle: the cycle from which the row can be used.
-    """
-
-    grant: int
-    bank: int
-    row: int
-    cycle: int
-    position: int
-
-    def later(self, rounds: Rounds, number: int, banks: int) -> Opened:
-        """Return the corresponding row activation of a repeated round, `number` rounds later."""
-        return Opened(
-            self.grant + number * rounds.grants,
-            self.bank,
-            self.row + number * banks,
-            self.cycle + number * rounds.cycles,
-            self.position,
-        )
+Opened = tuple[int, int, int, int, int]
+"""A row activation that starts when a grant begins: (grant, bank, row, cycle, position). The row can be used from
+`cycle` on. `position` is that of the request in the line. It is a plain tuple because a run may have millions."""
 
 
 class Rounds(NamedTuple):
@@ -77,14 +59,18 @@ class Turns(NamedTuple):
             again = Rounds(len(self.ends), 0, 1, 0, [])
         whole = min(max(stop - again.first, 0) // again.grants, again.number)
         end = again.first + again.number * again.grants
-        for position in [each.position for each in again.opened] if whole > 1 else ():
+        for position in [each[4] for each in again.opened] if whole > 1 else ():
             number[position] += whole - 1
         # Each round opens the same banks, so the last whole one and what follows it leave the rows that are open.
-        late = [each.later(again, rounds, banks) for rounds in (whole, whole + 1) for each in again.opened]
+        late = [
+            (grant + more * again.grants, bank, row + more * banks, cycle + more * again.cycles, position)
+            for more in (whole, whole + 1)
+            for grant, bank, row, cycle, position in again.opened
+        ]
         for opened in (
-            [each for each in self.opened if each.grant < again.first],
-            [each for each in late if again.first <= each.grant < end],
-            [each for each in self.opened if each.grant >= end],
+            [each for each in self.opened if each[0] < again.first],
+            [each for each in late if again.first <= each[0] < end],
+            [each for each in self.opened if each[0] >= end],
         ):
             for grant, bank, row, cycle, position in opened:
                 if grant < stop:
@@ -176,29 +162,27 @@ class _TakingTurns:
         limits: list[int] = []
         if self._paced:
             limits = self._woven([_limits(request) for request in self._line], count)
-        candidates = (*range(1, number), 0) if banks > 1 else ()
+        # One row is opened ahead: one that a waiting request needs, else the next row of the running one.
+        ahead = [*(needed[position:] for position in range(1, number)), further] if banks > 1 else []
         now, done = self._now, len(ends)
-        for grant in range(count):
-            begin, row = now, needed[grant]
-            bank = row % banks
+        candidates = zip(*ahead, strict=False) if ahead else repeat(())
+        for grant, row, taken, coming in zip(range(count), needed, cycles, candidates, strict=False):
+            begin, bank = now, row % banks
             if rows[bank] != row:
                 rows[bank], open_from[bank] = row, begin + miss
-                opened.append(Opened(done + grant, bank, row, begin + miss, grant % number))
-            now = max(open_from[bank], begin) + cycles[grant]
+                opened.append((done + grant, bank, row, begin + miss, grant % number))
+            ready = open_from[bank]
+            now = (ready if ready > begin else begin) + taken
             if limits and limits[grant] > now:
                 now = limits[grant]
             ends.append(now)
-            # One row is opened ahead: one that a waiting request needs, else the next row of the running one.
-            for position in candidates:
-                row = needed[grant + position] if position else further[grant]
+            for position, row in enumerate(coming, 1):
                 bank = row % banks
                 if rows[bank] != row >= 0:
                     wanted = needed[grant : grant + number] + further[grant : grant + number]
                     if rows[bank] not in wanted:
                         rows[bank], open_from[bank] = row, begin + miss
-                        opened.append(
-                            Opened(done + grant, bank, row, begin + miss, (grant + position) % number)
-                        )
+                        opened.append((done + grant, bank, row, begin + miss, (grant + position) % number))
                         break
         self._now = now
         self.left -= count
