@@ -73,7 +73,7 @@ def test_other_commands_load_little(words: tuple[str, ...], most: int, tmp_path:
 @pytest.mark.skipif(shutil.which("valgrind") is None, reason="needs valgrind")
 @pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="the limit was measured with Python 3.11")
 @pytest.mark.parametrize(
-    ("words", "most"), [((*RUN, "--no-lever"), 1.3), (("--help",), 0.14), (("hw", "list"), 0.5)]
+    ("words", "most"), [((*RUN, "--no-lever"), 1.25), (("--help",), 0.14), (("hw", "list"), 0.5)]
 )
 def test_instructions(words: tuple[str, ...], most: float, tmp_path: Path) -> None:
     """A process with its byte code present executes at most so many instructions, in 10^9."""

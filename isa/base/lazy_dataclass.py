@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, FrozenInstanceError
 from types import FunctionType, MemberDescriptorType
 from typing import TYPE_CHECKING, Any
 
-_WRITTEN = {"__repr__": "repr", "__eq__": "eq", "__hash__": "unsafe_hash"}
+_WRITTEN = {"__repr__": "repr", "__eq__": "eq"}
 """Methods that the standard library generates, each with the option of `dataclasses.dataclass` that requests it."""
 
 _NONE = {"init": False, "repr": False, "eq": False}
@@ -25,6 +25,51 @@ class _Factory:
 
     def __repr__(self) -> str:
         return "<factory>"
+
+
+class _Declared:
+    """A field as its class declares it: its annotation, and its value or `dataclasses.field(...)`."""
+
+    __slots__ = ("_kw_only", "_value", "annotation")
+
+    def __init__(self, annotation: Any, value: Any, kw_only: bool) -> None:
+        self.annotation, self._value, self._kw_only = annotation, value, kw_only
+
+    def _option(self, name: str, otherwise: Any) -> Any:
+        """Return an option of `dataclasses.field(...)`; `otherwise` if there is none."""
+        return getattr(self._value, name) if isinstance(self._value, Field) else otherwise
+
+    @property
+    def default(self) -> Any:
+        """The default value, or MISSING."""
+        return self._option("default", self._value)
+
+    @property
+    def factory(self) -> Any:
+        """The function that makes default values, or MISSING."""
+        return self._option("default_factory", MISSING)
+
+    @property
+    def init(self) -> bool:
+        """Whether `__init__` takes it."""
+        return bool(self._option("init", True))
+
+    @property
+    def keyword(self) -> bool:
+        """Whether `__init__` takes it by name only."""
+        return bool(self._kw_only if (own := self._option("kw_only", MISSING)) is MISSING else own)
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """What the declaration says beyond the dataclass, as in `dataclasses.field(metadata=...)`."""
+        metadata: Mapping[str, Any] = self._option("metadata", {})
+        return metadata
+
+    @property
+    def hashed(self) -> bool:
+        """Whether the hash of an object depends on it."""
+        own = self._option("hash", None)
+        return bool(self._option("compare", True) if own is None else own)
 
 
 class _Lazy:
@@ -65,6 +110,7 @@ def _dataclass(
         defaults = {name: body.pop(name) for name in names if name in body}
         options = {"repr": repr, "eq": eq, "frozen": frozen, "slots": slots, "kw_only": kw_only}
         added: dict[str, Any] = {
+            "__declared__": (names, defaults, kw_only),
             "__dataclass_fields__": _Lazy(lambda cls: _fields(cls, defaults, kw_only)),
             "__dataclass_params__": _Lazy(lambda cls: _twin(cls, {}, options).__dataclass_params__),
             "__match_args__": _Lazy(_positional),
@@ -79,7 +125,7 @@ def _dataclass(
         added = {name: item for name, item in added.items() if name not in body}
         # Python sets the hash of a class that defines only `__eq__` to None, which is no hash of its own.
         if eq and (body.get("__hash__") is None if "__eq__" in body else "__hash__" not in body):
-            added["__hash__"] = _Lazy(lambda cls: _written(cls, "__hash__")) if frozen else None
+            added["__hash__"] = _Lazy(_hash) if frozen else None
         if slots:
             cls = _with_slots(cls, names, body | added)
         else:
@@ -161,8 +207,29 @@ def _fields(cls: type, defaults: dict[str, Any], kw_only: bool) -> dict[str, Fie
     return fields | declared
 
 
-def _positional(cls: Any) -> tuple[str, ...]:
-    return tuple(item.name for item in dataclasses.fields(cls) if item.init and not item.kw_only)
+def _declared(cls: type) -> dict[str, _Declared]:
+    """Return the fields of a class in order, without the `Field` of each, for which the standard library takes long."""
+    declared: dict[str, _Declared] = {}
+    for base in cls.__mro__[::-1]:
+        names, defaults, kw_only = base.__dict__.get("__declared__", ((), {}, False))
+        for name in names:
+            declared[name] = _Declared(base.__annotations__[name], defaults.get(name, MISSING), kw_only)
+    return declared
+
+
+def metadata_of(cls: type) -> dict[str, Mapping[str, Any]]:
+    """Return the metadata of each field of a class that `dataclass` made, in order."""
+    return {name: item.metadata for name, item in _declared(cls).items()}
+
+
+def _positional(cls: type) -> tuple[str, ...]:
+    return tuple(name for name, item in _declared(cls).items() if item.init and not item.keyword)
+
+
+def _hash(cls: type) -> FunctionType:
+    """Generate `__hash__`, the hash of all fields that are compared."""
+    values = "".join(f"self.{name}, " for name, item in _declared(cls).items() if item.hashed)
+    return _generated(cls, "__hash__", "self", [f" return hash(({values}))"], {})
 
 
 def _written(cls: Any, name: str) -> Any:
@@ -172,27 +239,32 @@ def _written(cls: Any, name: str) -> Any:
     return getattr(_twin(cls, body, {_WRITTEN[name]: True}), name)
 
 
-def _initializer(cls: Any, frozen: bool) -> FunctionType:
+def _initializer(cls: type, frozen: bool) -> FunctionType:
     """Generate `__init__`. For a frozen class the standard library would generate two more functions with it."""
     values: dict[str, Any] = {"_set": object.__setattr__, "_factory": _Factory()}
     positional, keywords = ["self"], list[str]()
     lines: list[str] = []
-    for item in dataclasses.fields(cls):
-        name = item.name
+    declared = _declared(cls)
+    for name, item in declared.items():
         argument, value = name, name
         if item.default is not MISSING:
+            if type(item.default).__hash__ is None:
+                kind = type(item.default)
+                raise ValueError(
+                    f"mutable default {kind} for field {name} is not allowed: use default_factory"
+                )
             values[f"_default_{name}"] = item.default
             argument = f"{name}=_default_{name}"
-        elif item.default_factory is not MISSING:
-            values[f"_default_{name}"] = item.default_factory
+        elif item.factory is not MISSING:
+            values[f"_default_{name}"] = item.factory
             argument = f"{name}=_factory"
             value = f"_default_{name}() if {name} is _factory else {name}"
         if not item.init:
-            if item.default_factory is MISSING:
+            if item.factory is MISSING:
                 continue
             value = f"_default_{name}()"
         else:
-            (keywords if item.kw_only else positional).append(argument)
+            (keywords if item.keyword else positional).append(argument)
         # The descriptor of a slot sets it in half the time of `object.__setattr__`.
         slot = next((base.__dict__[name] for base in cls.__mro__ if name in base.__dict__), None)
         if not frozen:
@@ -205,15 +277,22 @@ def _initializer(cls: Any, frozen: bool) -> FunctionType:
     if hasattr(cls, "__post_init__"):
         lines.append(" self.__post_init__()")
     arguments = ", ".join(positional + ["*", *keywords] * bool(keywords))
-    outer = f"def write({', '.join(values)}):\n def __init__({arguments}):\n " + "\n ".join(
-        lines or [" pass"]
-    )
-    namespace: dict[str, Any] = {}
-    exec(f"{outer}\n return __init__", {}, namespace)
-    method: FunctionType = namespace["write"](**values)
-    method.__qualname__ = f"{cls.__qualname__}.__init__"
-    method.__module__ = cls.__module__
-    method.__annotations__ = {item.name: item.type for item in dataclasses.fields(cls) if item.init} | {
+    method = _generated(cls, "__init__", arguments, lines or [" pass"], values)
+    method.__annotations__ = {name: item.annotation for name, item in declared.items() if item.init} | {
         "return": None
     }
+    return method
+
+
+def _generated(
+    cls: type, name: str, arguments: str, lines: list[str], values: dict[str, Any]
+) -> FunctionType:
+    """Compile a method of a class. values: what its lines and default arguments refer to."""
+    body = "\n ".join(lines)
+    outer = f"def write({', '.join(values)}):\n def {name}({arguments}):\n {body}\n return {name}"
+    namespace: dict[str, Any] = {}
+    exec(outer, {}, namespace)
+    method: FunctionType = namespace["write"](**values)
+    method.__qualname__ = f"{cls.__qualname__}.{name}"
+    method.__module__ = cls.__module__
     return method

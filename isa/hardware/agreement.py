@@ -18,6 +18,7 @@ from npusim.isa.hardware.file import hardware, list_presets, to_flat
 from npusim.isa.hardware.hardware import Hardware
 
 FILE = Path(__file__).parent / "agreement.toml"
+_ROW = "[[agreement]]\n"
 
 Quantity = Literal["latency", "energy"]
 QUANTITIES: tuple[Quantity, ...] = ("latency", "energy")
@@ -162,10 +163,15 @@ def claim_to_dict(claim: Agreement | None, words: str) -> dict[str, Any]:
 
 
 @cache
-def agreements() -> tuple[Agreement, ...]:
-    """Return all agreements in the order of docs/silicon.md; the first one of a preset is the one that is quoted."""
-    rows = tomllib.loads(FILE.read_text(encoding="utf-8"))["agreement"]
-    return tuple(_agreement(row) for row in rows)
+def agreements(preset: str | None = None) -> tuple[Agreement, ...]:
+    """Return all agreements in the order of docs/silicon.md; the first one of a preset is the one that is quoted.
+
+    preset: the preset whose rows alone are read, because parsing all of them is a hundredth of a small run.
+    """
+    _, *rows = FILE.read_text(encoding="utf-8").split(_ROW)
+    chosen = [row for row in rows if preset is None or row.startswith(f'preset = "{preset}"')]
+    read = tomllib.loads("".join([_ROW + row for row in chosen])).get("agreement", ())
+    return tuple(_agreement(row) for row in read)
 
 
 def _agreement(row: Mapping[str, Any]) -> Agreement:
@@ -179,18 +185,13 @@ def _agreement(row: Mapping[str, Any]) -> Agreement:
     )
 
 
-def agreements_of(name: str) -> tuple[Agreement, ...]:
-    """Return the agreements of a preset, or of a host core; empty for an idealised array."""
-    return tuple(each for each in agreements() if each.preset == name)
-
-
 def of_core(core: str) -> tuple[Agreement, float] | None:
     """Return the latency agreement of a host core, and the clock in MHz at which its rows were measured.
 
     It is the agreement of the preset with the core's name, in which the host computes everything. None if there is no
     such agreement.
     """
-    found = next((each for each in agreements_of(core) if each.quantity == "latency"), None)
+    found = next((each for each in agreements(core) if each.quantity == "latency"), None)
     return None if found is None else (found, hardware(found.preset).clock_mhz)
 
 
@@ -207,7 +208,7 @@ def standing(value: Hardware) -> Standing:
         near = {name: _differing(mine, name) for name in presets}
     preset = min(near, key=lambda name: len(near[name]))
     changed = tuple((path, mine.get(path)) for path in near[preset])
-    return Standing(preset, changed, agreements_of(preset))
+    return Standing(preset, changed, agreements(preset))
 
 
 def _differing(mine: Mapping[str, Any], preset: str) -> list[str]:

@@ -10,14 +10,13 @@ of the manual, docs/isa.md. So those of `faults` and `misfits` state the rules t
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from npusim.isa.base.cause import Cause
 from npusim.isa.base.errors import ProgramError
-from npusim.isa.base.lazy_dataclass import dataclass
+from npusim.isa.base.lazy_dataclass import dataclass, metadata_of
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.units import Unit, cycles_of
 from npusim.isa.instructions.beats import Beats
@@ -180,12 +179,9 @@ def layout(cls: type[Instruction]) -> tuple[FieldSpec, ...]:
     """
     offset = FIELDS_OFFSET
     specs = []
-    declared = [item for item in dataclasses.fields(cls) if "width" in item.metadata]
-    for item in sorted(declared, key=lambda item: int(item.metadata["place"])):
-        meta = item.metadata
-        specs.append(
-            FieldSpec(item.name, meta["width"], offset, meta["signed"], meta["choices"], meta["doc"])
-        )
+    declared = [(name, meta) for name, meta in metadata_of(cls).items() if "width" in meta]
+    for name, meta in sorted(declared, key=lambda item: int(item[1]["place"])):
+        specs.append(FieldSpec(name, meta["width"], offset, meta["signed"], meta["choices"], meta["doc"]))
         offset += meta["width"]
     if offset > WORD_BYTES * 8:
         raise TypeError(f"{cls.__name__} needs {offset} bits, an instruction word has {WORD_BYTES * 8}")

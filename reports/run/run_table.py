@@ -7,7 +7,7 @@ from math import ceil, floor, log10
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from npusim.base.csv_text import csv_text
-from npusim.isa.hardware.agreement import agreements_of
+from npusim.isa.hardware.agreement import agreements
 from npusim.numbers.variants import is_host_alone
 from npusim.reports.page.page import page
 from npusim.reports.words import quantities as show
@@ -201,7 +201,7 @@ def machine_groups(table: RunTable) -> dict[str, tuple[str, ...]]:
     for machine in table.machines:
         values = _values(table, machine)
         preset = values["agreement"]["preset"] if values else machine
-        found[CHIPS if agreements_of(preset) else IDEALISED].append(machine)
+        found[CHIPS if agreements(preset) else IDEALISED].append(machine)
     return {title: tuple(machines) for title, machines in found.items() if machines}
 
 

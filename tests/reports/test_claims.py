@@ -232,7 +232,7 @@ def test_the_cpu_of_performance_info_has_the_error_of_its_preset(
 ) -> None:
     """The preset that is called like the core, with its clock: here one that is made up, for the name of another."""
     of = Agreement("edge-128", "latency", "a board", 24, 0.109, 0.27, 1.0)
-    monkeypatch.setattr(agreement, "agreements", lambda: (of,))
+    monkeypatch.setattr(agreement, "agreements", lambda preset: (of,) * (preset == of.preset))
     chip = hardware(GENERIC)
     named = chip.model_copy(update={"host": chip.host.model_copy(update={"core": "edge-128"})})
     said = "CPU model at 500 MHz: 10.9 % off, at worst 27.0 %"
