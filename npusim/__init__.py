@@ -13,9 +13,12 @@ import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from npusim import models
     from npusim.isa.base.errors import NpusimError
+    from npusim.isa.base.tensor import Quantization, TensorType
     from npusim.isa.hardware.hardware import Hardware
     from npusim.isa.program.program import Program
+    from npusim.kernels.graph.builder import GraphBuilder
     from npusim.kernels.graph.graph import Graph
     from npusim.kernels.operator.registered import register_operator, unregister_operator
     from npusim.quantization.quantization import quantize
@@ -39,11 +42,14 @@ if not os.path.isdir(os.path.join(__path__[0], "isa")):
 __all__ = [
     "Comparison",
     "Graph",
+    "GraphBuilder",
     "Hardware",
     "NpusimError",
     "Program",
+    "Quantization",
     "Quantized",
     "RunResult",
+    "TensorType",
     "Verification",
     "WhatIf",
     "__version__",
@@ -53,6 +59,7 @@ __all__ = [
     "hardware",
     "load",
     "load_program",
+    "models",
     "quantize",
     "register_operator",
     "reset_states",
@@ -68,11 +75,14 @@ __all__ = [
 _HOMES = {
     "Comparison": "npusim.views.comparison",
     "Graph": "npusim.kernels.graph.graph",
+    "GraphBuilder": "npusim.kernels.graph.builder",
     "Hardware": "npusim.isa.hardware.hardware",
     "NpusimError": "npusim.isa.base.errors",
     "Program": "npusim.isa.program.program",
+    "Quantization": "npusim.isa.base.tensor",
     "Quantized": "npusim.quantization.result",
     "RunResult": "npusim.views.run",
+    "TensorType": "npusim.isa.base.tensor",
     "Verification": "npusim.verification.verdicts",
     "WhatIf": "npusim.views.what_if",
     "compare": "npusim.views.comparison",
@@ -99,9 +109,12 @@ def __getattr__(name: str) -> Any:
         from npusim.isa.base.version import npusim_version
 
         return npusim_version()
+    from importlib import import_module
+
+    if name == "models":
+        return import_module("npusim.models")
     if name not in _HOMES:
         raise AttributeError(f"module 'npusim' has no attribute {name!r}")
-    from importlib import import_module
 
     value = globals()[name] = getattr(import_module(_HOMES[name]), name)
     return value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -243,6 +244,33 @@ class GraphBuilder:
         outputs = tuple(self.tensor(*result) for result in zip(names, results, strict=True))
         self.add(op, inputs, outputs, parameters, name=stem, bodies=bodies)
         return outputs
+
+    def layer(
+        self,
+        op: str,
+        inputs: Sequence[int | None],
+        quantization: Quantization | None = None,
+        *,
+        dtype: str = "",
+        name: str = "",
+        **parameters: Any,
+    ) -> int:
+        """Add a node with one result, whose shape the operands say, and return the result.
+
+        quantization: scale and zero point of the result; dtype: its element type, that of the first operand by default.
+        parameters:   those of the operator, such as padding=((1, 1), (1, 1)); `npusim ops OP` has its conditions.
+
+        Raises GraphError for an operator or a parameter that npusim does not have, and operands that do not fit.
+        """
+        from npusim.kernels.table import operator
+
+        first = inputs[0] if inputs else None
+        if not dtype and first is None:
+            raise GraphError(
+                f"layer {quoted(name or op)}: has no first operand; state the dtype of its result"
+            )
+        result = unshaped(dtype or self.type(first).dtype, quantization)  # type: ignore[arg-type]
+        return self.node(op, inputs, [result], operator(op).parameters(**parameters), name=name)[0]
 
     def graph(self, outputs: Sequence[int]) -> Graph:
         """Return the graph with these outputs."""

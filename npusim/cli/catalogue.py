@@ -91,7 +91,7 @@ def models(json: JsonOption = None) -> None:
     """The built-in models."""
     from npusim import models as built_in
     from npusim.base import files
-    from npusim.frontends.transformer.published import PUBLISHED
+    from npusim.frontends.transformer.published import BLOCKS, PUBLISHED
     from npusim.reports.words import quantities as show
 
     files.check_outputs({"--json": json}, {})
@@ -103,7 +103,9 @@ def models(json: JsonOption = None) -> None:
     say(
         "\nTransformers, of which only the sizes are built in (run --timing-only; language models: run --prompt N)\n"
     )
-    sizes = [(each.name, show.count(each.config.parameters), each.description) for each in PUBLISHED]
+    counted = [(each, each.config.parameters) for each in PUBLISHED]
+    counted += [(each, each.parameters) for each in BLOCKS]
+    sizes = [(each.name, show.count(parameters), each.description) for each, parameters in counted]
     say(show.columns(("model", "parameters", "what it is"), sizes, right=(1,)))
     if json:
         from npusim.reports.run import coverage as lists

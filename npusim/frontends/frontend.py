@@ -96,11 +96,17 @@ def read_config(config: TransformerConfig, sizes: Sizes | None = None) -> Graph:
     """Return the network of a transformer for `sizes`, with the errors and notes of `read`."""
     from npusim.frontends.transformer.network import of_sizes
 
-    def made() -> tuple[Graph, GraphBuilder]:
-        builder = GraphBuilder(config.name, sizes)
-        return of_sizes(config, builder), builder
+    return built(config.name, lambda builder: of_sizes(config, builder), sizes)
 
-    return _checked(config.name, made)
+
+def built(name: str, build: Callable[[GraphBuilder], Graph], sizes: Sizes | None = None) -> Graph:
+    """Return the network that a function adds to an empty builder, with the errors and notes of `read`."""
+
+    def made() -> tuple[Graph, GraphBuilder]:
+        builder = GraphBuilder(name, sizes)
+        return build(builder), builder
+
+    return _checked(name, made)
 
 
 def name_and_format(model: str | Path) -> tuple[str, str]:

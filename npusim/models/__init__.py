@@ -2,19 +2,26 @@
 
 `digits_cnn` is trained (see `npusim.models.digits`) and ships with the package. The others are published
 topologies with random weights, for studies of latency and energy (see `npusim.models.topologies`); they are
-generated on first use.
+generated on first use. Transformers are built from their sizes, without weights (`transformer`).
 """
 
 from __future__ import annotations
 
 import io
 import pkgutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.models.cache import cached
+
+if TYPE_CHECKING:
+    from npusim.frontends.transformer.config import TransformerConfig
+    from npusim.kernels.graph.graph import Graph
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +91,40 @@ def path_or_bytes(name: str) -> bytes:
     if model is None:
         raise KeyError(name)
     return model.tflite()
+
+
+def transformer(
+    config: Mapping[str, Any] | str | Path | TransformerConfig,
+    *,
+    tokens: int | None = None,
+    past: int = 0,
+    batch: int = 1,
+    weights: str | None = None,
+) -> Graph:
+    """Build the network of one step of a transformer, without weights, for `npusim.compile` and all that follows.
+
+    config:  the values of a Hugging Face `config.json`, its path, or the name of a published model (`npusim models`).
+    tokens:  new tokens of each sequence, 128 by default; an image has as many as it has patches, and one.
+    past:    earlier tokens of each sequence, whose keys and values are inputs.
+    batch:   number of sequences.
+    weights: how the weights of products are stored, such as "int4-32"; by default as the model says, else int8.
+
+    Inputs are the tokens, int32 [batch, tokens] (of images their patches, int8 [batch * patches, bytes of a patch]),
+    and for past > 0 the keys and values of every layer, int8 [batch, key heads, past, elements of a head]. Outputs are
+    the scores of the next token, int8 [batch, vocabulary], then the keys and values of the new tokens. BERT gives the
+    vectors of all tokens, int8 [batch * tokens, elements], and the pooled first one.
+
+    Only the sizes of weights are known: the graph can be compiled and timed, but has no outputs' values. Raises
+    FormatError with the key at fault, GraphError for sizes that the model does not take, and NpusimError for a model
+    or a format of weights that npusim does not know.
+    """
+    from npusim.frontends import frontend
+    from npusim.frontends.transformer.published import configured
+
+    sizes = {"batch": batch}
+    sizes |= {} if tokens is None else {"tokens": tokens}
+    sizes |= {"past": past} if past else {}
+    return frontend.read_config(configured(config, weights), sizes)
 
 
 def digits_test() -> tuple[NDArray[np.int8], NDArray[np.int64]]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from npusim import models
 from npusim.frontends.transformer.config import TransformerConfig
 from npusim.frontends.transformer.network import MOST_SCORES, check_length, in_window, transformer
-from npusim.frontends.transformer.published import PUBLISHED, configuration
-from npusim.frontends.transformer.weights import FORMATS, parse
+from npusim.frontends.transformer.published import PUBLISHED, configuration, configured
+from npusim.frontends.transformer.weights import FORMATS
 from npusim.isa.base.errors import NpusimError, nearest
 from npusim.isa.hardware.hardware import Hardware
 from npusim.kernels.graph.check import check
@@ -21,7 +22,7 @@ from npusim.session.options import BUCKET, FAST, Options
 
 
 def generate(
-    model: str | Path | TransformerConfig,
+    model: str | Path | Mapping[str, Any] | TransformerConfig,
     prompt: int,
     new: int = 1,
     hw: str | Path | Hardware = api.DEFAULT_HARDWARE,
@@ -34,8 +35,7 @@ def generate(
 ) -> Generation:
     """Time a prompt and the tokens that a language model generates after it.
 
-    model:  the path of a `config.json`, the name of a published model (`npusim models`), or the sizes that
-            `npusim.frontends.transformer.config.read_config` returns.
+    model:  the path of a `config.json`, its values, or the name of a published model (`npusim models`).
     prompt: number of tokens in the prompt; new: of generated tokens. The run of the prompt gives the first of them.
     batch:  number of sequences that are computed together.
     bucket: the shapes of a program are fixed, so a program reads the keys and values of a multiple of `bucket` tokens.
@@ -46,8 +46,7 @@ def generate(
     Each program is compiled and simulated once. Raises NpusimError for a model that generates no tokens, numbers that
     do not fit the model, and hardware that is too small.
     """
-    config = model if isinstance(model, TransformerConfig) else _read(model)
-    config = config if weights is None else replace(config, weights=parse(weights))
+    config = configured(model if isinstance(model, TransformerConfig | Mapping) else _read(model), weights)
     for name, value in (("prompt", prompt), ("new", new), ("batch", batch), ("bucket", bucket)):
         if value < 1:
             raise NpusimError(f"{name} is {value}, must be 1 or more")

@@ -45,16 +45,19 @@ def open_model(
         from npusim.frontends.tflite import reader as tflite
 
         return tflite.parse(models.path_or_bytes(name), name, sizes)
-    from npusim.frontends.transformer.published import BY_NAME, configuration
+    from npusim.frontends.transformer.published import BLOCKS, BY_NAME, configuration
 
     if config := configuration(path):
         return formats.read_config(config, sizes)
+    blocks = {block.name: block for block in BLOCKS}
+    if name in blocks:
+        return formats.built(name, blocks[name].build, sizes)
     plain, form = formats.name_and_format(path)
     if form and open_model(plain, sizes):
         raise NpusimError(
             f"{path}: the format of weights is for a config.json and for {', '.join(BY_NAME)}; a model has its own"
         )
-    known = (*models.names(), *BY_NAME)
+    known = (*models.names(), *BY_NAME, *blocks)
     near = nearest(name, known)
     if len(file.parts) != 1 or (file.suffix and not near):
         raise NpusimError(f"{path}: no such file")

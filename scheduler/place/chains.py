@@ -213,6 +213,8 @@ def _fused(
     entries, rows = batch_of(works)
     if any(work.entries not in (1, entries) for work in works):
         return None
+    if entries > 1:
+        budget = min(budget, _room_beside(residents, items, links))
     positions, depth = tuple([link.position for link in links]), residents.choices.depth
     # Cached, because consecutive attempts to place a schedule ask for the same chains.
     known = residents.network.memo.of(Bands)
@@ -232,6 +234,18 @@ def _fused(
             if worse == 3:
                 break
     return best
+
+
+def _room_beside(residents: Residents, items: tuple[int, ...], links: tuple[Link, ...]) -> int:
+    """Return the scratchpad bytes beside all storages that are resident at any item of a chain, without its links.
+
+    The first stage's inputs are read until the last stripe, and the last stage's results begin with the first one.
+    Stripes of two buffers that fit beside some of these storages only get one, and the units wait for each other.
+    """
+    spans, sizes = residents.sharing.spans, residents.sharing.size_bytes
+    roots = residents.roots.difference([link.root for link in links])
+    beside = [root for root in roots if spans[root].start <= items[-1] and items[0] < spans[root].stop]
+    return residents.capacity_bytes - sum([sizes[root] for root in beside])
 
 
 class Bands:

@@ -18,8 +18,9 @@ from npusim.study import study as data
 from .study.spaces import digits, space_file
 
 PUBLIC = {
-    "Comparison", "Graph", "Hardware", "NpusimError", "Program", "RunResult", "Verification", "WhatIf", "__version__",
-    "compare", "compile", "generate", "hardware", "load", "load_program", "quantize", "register_operator",
+    "Comparison", "Graph", "GraphBuilder", "Hardware", "NpusimError", "Program", "Quantization", "RunResult",
+    "TensorType", "Verification", "WhatIf", "__version__",
+    "compare", "compile", "generate", "hardware", "load", "load_program", "models", "quantize", "register_operator",
     "reset_states", "run", "save_program", "simulate", "states", "unregister_operator", "verify", "what_if",
 }  # fmt: skip
 

@@ -7,24 +7,16 @@ format of the configuration. Only the sizes of constants are known.
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
-from typing import Any
 
 from npusim.frontends.transformer.config import TransformerConfig, is_config, read_config
+from npusim.frontends.transformer.layers import PROBABILITIES, TANH, Layers
 from npusim.isa.base.errors import GraphError
-from npusim.isa.base.tensor import Quantization, TensorType
-from npusim.kernels.graph.builder import GraphBuilder, unshaped
+from npusim.isa.base.tensor import TensorType
+from npusim.kernels.graph.builder import GraphBuilder
 from npusim.kernels.graph.graph import Graph
 from npusim.kernels.operators.reduction.softmax import LONGEST
-from npusim.kernels.table import operator
 
-_CODES = Quantization((0.05,), (0,))
-"""The quantization of activations. Times do not depend on the scale."""
-_PROBABILITIES = Quantization((1 / 256,), (-128,))
-"""The quantization that softmax in fixed point gives its results."""
-_TANH = Quantization((1 / 128,), (0,))
-"""The quantization that tanh gives its results."""
 MOST_SCORES = LONGEST
 """Most scores of one token, whose exponentials softmax in fixed point can sum."""
 HEADS = ("last", "all", "none")
@@ -104,15 +96,15 @@ def of_sizes(config: TransformerConfig, builder: GraphBuilder) -> Graph:
     return build(builder, config, tokens=tokens, past=past, batch=builder.size("batch", 1), head="last")
 
 
-class _Step:
+class _Step(Layers):
     """The network of one step under construction. `x` in its methods is a matrix [batch * tokens, elements]."""
 
     def __init__(
         self, builder: GraphBuilder, config: TransformerConfig, tokens: int, past: int, batch: int
     ) -> None:
-        self._builder, self._config = builder, config
+        super().__init__(builder, config.weights, config.norm == "layer")
+        self._config = config
         self._tokens, self._past, self._batch = tokens, past, batch
-        self._constants: dict[tuple[str, tuple[int, ...]], int] = {}
         self._new: list[int] = []
         """Tensor numbers of the new tokens' keys and values, layer by layer."""
 
@@ -127,23 +119,23 @@ class _Step:
             outputs += [self._pooled(x)] if config.pooler and head != "none" else []
         elif head != "none":
             outputs = [self._head(x, head)]
-        return self._builder.graph([*outputs, *self._new])
+        return self.builder.graph([*outputs, *self._new])
 
     # Ends
 
     def _words(self) -> int:
-        config, builder = self._config, self._builder
+        config, builder = self._config, self.builder
         ids = builder.input("token_ids", TensorType("int32", (self._batch, self._tokens)))
-        self._embedding = self._constant("token_embedding", (config.vocabulary, config.hidden))
-        x = self._node("gather", (self._embedding, ids), "embedding", axis=0)
-        x = self._shaped(x, self._rows, config.hidden)
+        self._embedding = self.constant("token_embedding", (config.vocabulary, config.hidden))
+        x = self.node("gather", (self._embedding, ids), "embedding", axis=0)
+        x = self.shaped(x, self._rows, config.hidden)
         if config.rotary:
             return x
         # Those of positions and of segments are constants, whose sum is known before.
-        places = self._constant("positions", (self._tokens, config.hidden))
-        x = self._shaped(x, self._batch, self._tokens, config.hidden)
-        x = self._shaped(self._node("add", (x, places), "embedding/positions"), self._rows, config.hidden)
-        return self._norm("embedding/norm", x)
+        places = self.constant("positions", (self._tokens, config.hidden))
+        x = self.shaped(x, self._batch, self._tokens, config.hidden)
+        x = self.shaped(self.node("add", (x, places), "embedding/positions"), self._rows, config.hidden)
+        return self.norm("embedding/norm", x)
 
     def _images(self) -> int:
         """Return the embeddings of images' patches, behind that of the class token (ViT)."""
@@ -153,13 +145,13 @@ class _Step:
             raise GraphError(
                 f"tokens is {self._tokens}, must be {patches + 1}: the patches of an image, and the class token"
             )
-        image = self._builder.input("patches", TensorType("int8", (self._batch * patches, features), _CODES))
-        x = self._product("embedding", image, config.hidden, biased=True)
-        x = self._shaped(x, self._batch, patches, config.hidden)
-        first = self._constant("class", (self._batch, 1, config.hidden))
-        x = self._node("concatenation", (first, x), "embedding/class", axis=1)
-        places = self._constant("positions", (self._tokens, config.hidden))
-        return self._shaped(self._node("add", (x, places), "embedding/positions"), self._rows, config.hidden)
+        image = self.input("patches", self._batch * patches, features)
+        x = self.product("embedding", image, config.hidden, biased=True)
+        x = self.shaped(x, self._batch, patches, config.hidden)
+        first = self.constant("class", (self._batch, 1, config.hidden))
+        x = self.node("concatenation", (first, x), "embedding/class", axis=1)
+        places = self.constant("positions", (self._tokens, config.hidden))
+        return self.shaped(self.node("add", (x, places), "embedding/positions"), self._rows, config.hidden)
 
     def _head(self, x: int, head: str) -> int:
         """Return the scores of the vocabulary for the tokens in `head`; of an image those of its classes."""
@@ -168,44 +160,44 @@ class _Step:
             x = self._token(x, 0)
         elif head == "last":
             x = self._token(x, self._tokens - 1)
-        x = self._norm("head/norm", x)
+        x = self.norm("head/norm", x)
         if config.pooler:
             return self._pooled(x)
         if config.patch:
-            return self._product("head", x, config.classes, biased=True)
+            return self.product("head", x, config.classes, biased=True)
         x = (
-            self._multiplied("head", x, self._embedding)
+            self.multiplied("head", x, self._embedding)
             if config.tied and config.weights.plain
-            else self._product("head", x, config.vocabulary)
+            else self.product("head", x, config.vocabulary)
         )
-        return self._node("tanh", (x,), "head/cap", _TANH) if config.head_cap else x
+        return self.node("tanh", (x,), "head/cap", TANH) if config.head_cap else x
 
     def _pooled(self, x: int) -> int:
         """Return the product and tanh of each sequence's first token."""
-        if self._builder.shape(x)[0] != self._batch:
+        if self.builder.shape(x)[0] != self._batch:
             x = self._token(x, 0)
-        x = self._product("pooler", x, self._config.hidden, biased=True)
-        return self._node("tanh", (x,), "pooler/tanh", _TANH)
+        x = self.product("pooler", x, self._config.hidden, biased=True)
+        return self.node("tanh", (x,), "pooler/tanh", TANH)
 
     def _token(self, x: int, number: int) -> int:
         """Return the vectors of one token of each sequence, [batch, elements]."""
         hidden = self._config.hidden
-        whole = self._shaped(x, self._batch, self._tokens, hidden)
-        x = self._node("slice", (whole,), "head/token", begin=(0, number, 0), size=(self._batch, 1, hidden))
-        return self._shaped(x, self._batch, hidden)
+        whole = self.shaped(x, self._batch, self._tokens, hidden)
+        x = self.node("slice", (whole,), "head/token", begin=(0, number, 0), size=(self._batch, 1, hidden))
+        return self.shaped(x, self._batch, hidden)
 
     # Layers
 
     def _layer(self, name: str, x: int, window: int) -> int:
         config = self._config
         for part, make in (("attention", self._attention), ("feed_forward", self._feed_forward)):
-            inner = x if config.norms_last else self._norm(f"{name}/{part}/norm", x)
+            inner = x if config.norms_last else self.norm(f"{name}/{part}/norm", x)
             made = make(f"{name}/{part}", inner, window)
             if config.post_norms:
-                made = self._norm(f"{name}/{part}/post_norm", made)
-            x = self._node("add", (x, made), f"{name}/{part}/sum")
+                made = self.norm(f"{name}/{part}/post_norm", made)
+            x = self.node("add", (x, made), f"{name}/{part}/sum")
             if config.norms_last:
-                x = self._norm(f"{name}/{part}/norm", x)
+                x = self.norm(f"{name}/{part}/norm", x)
         return x
 
     def _attention(self, name: str, x: int, window: int) -> int:
@@ -217,12 +209,14 @@ class _Step:
         config, size = self._config, self._config.head_size
         groups = config.heads // config.kv_heads
         queries, keys, values = (
-            self._heads(self._projected(f"{name}/{part}", x, heads), heads, f"{name}/{part}/heads")
+            self.heads(
+                f"{name}/{part}/heads", self._projected(f"{name}/{part}", x, heads), self._batch, heads
+            )
             for part, heads in (("query", config.heads), ("key", config.kv_heads), ("value", config.kv_heads))
         )
         if config.query_norms == "head":
             queries, keys = (
-                self._norm(f"{name}/{n}/norm", each) for n, each in (("query", queries), ("key", keys))
+                self.norm(f"{name}/{n}/norm", each) for n, each in (("query", queries), ("key", keys))
             )
         if config.rotary:
             queries, keys = (
@@ -231,56 +225,48 @@ class _Step:
         if config.causal:
             self._new += [keys, values]
         rows = (self._batch, config.kv_heads, groups * self._tokens)
-        queries = self._shaped(queries, *rows, size)
+        queries = self.shaped(queries, *rows, size)
         seen = in_window(self._past, window)
         scores = self._scores(f"{name}/scores", queries, keys, masked=config.causal)
         if seen:
             kept = (self._batch, config.kv_heads, seen, size)
-            past_keys, past_values = (
-                self._builder.input(f"{name}/past_{what}", TensorType("int8", kept, _CODES))
-                for what in ("keys", "values")
-            )
+            past_keys, past_values = (self.input(f"{name}/past_{what}", *kept) for what in ("keys", "values"))
             # Later tokens see less of the past than the first one if the window cuts it.
             cut = bool(window) and self._past + self._tokens > window
             before = self._scores(f"{name}/past_scores", queries, past_keys, masked=cut)
-            scores = self._node("concatenation", (before, scores), f"{name}/all_scores", axis=3)
-        weights = self._node("softmax", (scores,), f"{name}/softmax", _PROBABILITIES, axis=3)
+            scores = self.node("concatenation", (before, scores), f"{name}/all_scores", axis=3)
+        weights = self.softmax(name, scores)
         if seen:
-            before, weights = self._nodes("split", (weights,), f"{name}/weights", 2, _PROBABILITIES,
+            before, weights = self.nodes("split", (weights,), f"{name}/weights", 2, PROBABILITIES,
                                          axis=3, sizes=(seen, self._tokens))  # fmt: skip
-            taken = self._matrices(f"{name}/past_sum", before, past_values)
-            taken = self._node(
-                "add", (taken, self._matrices(f"{name}/new_sum", weights, values)), f"{name}/sums"
+            taken = self.matrices(f"{name}/past_sum", before, past_values)
+            taken = self.node(
+                "add", (taken, self.matrices(f"{name}/new_sum", weights, values)), f"{name}/sums"
             )
         else:
-            taken = self._matrices(f"{name}/sums", weights, values)
-        taken = self._shaped(taken, self._batch, config.heads, self._tokens, size)
-        taken = self._node("transpose", (taken,), f"{name}/joined", perm=(0, 2, 1, 3))
-        taken = self._shaped(taken, self._rows, config.heads * size)
-        return self._product(f"{name}/output", taken, config.hidden, config.output_bias)
+            taken = self.matrices(f"{name}/sums", weights, values)
+        taken = self.shaped(taken, self._batch, config.heads, self._tokens, size)
+        return self.product(
+            f"{name}/output", self.joined(f"{name}/joined", taken), config.hidden, config.output_bias
+        )
 
     def _projected(self, name: str, x: int, heads: int) -> int:
         """Return the queries, keys or values of all heads side by side, [batch * tokens, heads * head_size]."""
         config = self._config
-        x = self._product(name, x, heads * config.head_size, config.qkv_bias)
+        x = self.product(name, x, heads * config.head_size, config.qkv_bias)
         whole = config.query_norms == "whole" and not name.endswith("value")
-        return self._norm(f"{name}/norm", x) if whole else x
+        return self.norm(f"{name}/norm", x) if whole else x
 
     def _scores(self, name: str, queries: int, keys: int, masked: bool) -> int:
         """Return the products of queries and keys, bounded by a tanh and masked if the model does so."""
-        scores = self._matrices(name, queries, keys, adj_y=True)
+        scores = self.matrices(name, queries, keys, adj_y=True)
         if self._config.score_cap:
-            scores = self._node("tanh", (scores,), f"{name}/cap", _TANH)
+            scores = self.node("tanh", (scores,), f"{name}/cap", TANH)
         if masked and self._tokens > 1:
             # The mask is the same for all heads; its rows are the tokens of the heads that share keys.
-            mask = self._constant(f"{name.rpartition('/')[2]}/mask", self._builder.shape(scores)[2:])
-            scores = self._node("add", (scores, mask), f"{name}/masked")
+            mask = self.constant(f"{name.rpartition('/')[2]}/mask", self.builder.shape(scores)[2:])
+            scores = self.node("add", (scores, mask), f"{name}/masked")
         return scores
-
-    def _heads(self, x: int, heads: int, name: str) -> int:
-        """Return [batch, heads, tokens, head_size]."""
-        x = self._shaped(x, self._batch, self._tokens, heads, self._config.head_size)
-        return self._node("transpose", (x,), name, perm=(0, 2, 1, 3))
 
     def _rotated(self, name: str, x: int) -> int:
         """Return x * cosines + (halves of x swapped) * sines; the sines of the first half are negative.
@@ -289,154 +275,52 @@ class _Step:
         """
         size, half = self._config.head_size, self._config.rotary // 2
         sizes = (half, half, size - 2 * half) if size > 2 * half else (half, half)
-        low, high, *rest = self._nodes("split", (x,), f"{name}/halves", len(sizes), axis=3, sizes=sizes)
-        swapped = self._node("concatenation", (high, low, *rest), f"{name}/swapped", axis=3)
+        low, high, *rest = self.nodes("split", (x,), f"{name}/halves", len(sizes), axis=3, sizes=sizes)
+        swapped = self.node("concatenation", (high, low, *rest), f"{name}/swapped", axis=3)
         parts = [
-            self._node("mul", (each, self._constant(what, (self._tokens, size))), f"{name}/{what}")
+            self.node("mul", (each, self.constant(what, (self._tokens, size))), f"{name}/{what}")
             for each, what in ((x, "cosines"), (swapped, "sines"))
         ]
-        return self._node("add", tuple(parts), name)
+        return self.node("add", tuple(parts), name)
 
     def _feed_forward(self, name: str, x: int, window: int) -> int:
         """Return the feed-forward network of all tokens, or the weighted sum of each token's experts."""
         experts, used = self._config.experts, self._config.experts_used
         if not experts:
             return self._network(name, x)
-        router = self._product(f"{name}/router", x, experts)
-        weights = self._node("softmax", (router,), f"{name}/router/softmax", _PROBABILITIES, axis=1)
+        router = self.product(f"{name}/router", x, experts)
+        weights = self.node("softmax", (router,), f"{name}/router/softmax", PROBABILITIES, axis=1)
         rows, hidden = self._rows, self._config.hidden
         # Experts take equal shares of the tokens: which ones a token really takes depends on weights.
-        sent = self._node("tile", (x,), f"{name}/sent", multiples=(used, 1)) if used > 1 else x
+        sent = self.node("tile", (x,), f"{name}/sent", multiples=(used, 1)) if used > 1 else x
         taking = min(experts, used * rows)
         sizes = tuple((used * rows * (i + 1)) // taking - (used * rows * i) // taking for i in range(taking))
         parts = (
-            self._nodes("split", (sent,), f"{name}/parts", taking, axis=0, sizes=sizes)
+            self.nodes("split", (sent,), f"{name}/parts", taking, axis=0, sizes=sizes)
             if taking > 1
             else (sent,)
         )
         made = [self._network(f"{name}/expert{i}", part) for i, part in enumerate(parts)]
-        joined = self._node("concatenation", made, f"{name}/joined", axis=0) if taking > 1 else made[0]
-        largest = self._node(
-            "reduce_max", (weights,), f"{name}/weights", _PROBABILITIES, axes=(1,), keep_dims=True
+        joined = self.node("concatenation", made, f"{name}/joined", axis=0) if taking > 1 else made[0]
+        largest = self.node(
+            "reduce_max", (weights,), f"{name}/weights", PROBABILITIES, axes=(1,), keep_dims=True
         )
-        joined = self._shaped(joined, used, rows, hidden)
-        joined = self._node("mul", (joined, largest), f"{name}/weighted")
+        joined = self.shaped(joined, used, rows, hidden)
+        joined = self.node("mul", (joined, largest), f"{name}/weighted")
         if used == 1:
-            return self._shaped(joined, rows, hidden)
-        return self._node("sum", (joined,), f"{name}/sum", axes=(0,), keep_dims=False)
+            return self.shaped(joined, rows, hidden)
+        return self.node("sum", (joined,), f"{name}/sum", axes=(0,), keep_dims=False)
 
     def _network(self, name: str, x: int) -> int:
         config, biased = self._config, self._config.inner_bias
-        opened = self._product(f"{name}/gate" if config.gated else f"{name}/up", x, config.inner, biased)
-        opened = self._node(config.activation, (opened,), f"{name}/activation")
+        opened = self.product(f"{name}/gate" if config.gated else f"{name}/up", x, config.inner, biased)
+        opened = self.node(config.activation, (opened,), f"{name}/activation")
         if config.gated:
-            opened = self._node(
-                "mul", (opened, self._product(f"{name}/up", x, config.inner, biased)), f"{name}/gated"
+            opened = self.node(
+                "mul", (opened, self.product(f"{name}/up", x, config.inner, biased)), f"{name}/gated"
             )
-        return self._product(f"{name}/down", opened, config.hidden, biased)
-
-    def _norm(self, name: str, x: int) -> int:
-        """Normalize along the last axis; "layer" subtracts the mean first, "rms" does not.
-
-        RMS normalization has no bias, but its instruction adds zeros, which takes no further time.
-        """
-        shape = self._builder.shape(x)
-        centred = self._config.norm == "layer"
-        scale, bias = (
-            self._constant(part, shape[-1:])
-            for part in (f"{name}/scale", f"{name}/bias" if centred else "norm/zeros")
-        )
-        return self._node(
-            "layer_normalization",
-            (x, scale, bias),
-            name,
-            begin_axis=len(shape) - 1,
-            centred=centred,
-            rescale="fused",
-        )
-
-    # Nodes
+        return self.product(f"{name}/down", opened, config.hidden, biased)
 
     @property
     def _rows(self) -> int:
         return self._batch * self._tokens
-
-    def _product(self, name: str, x: int, units: int, biased: bool = False) -> int:
-        """Return the product of x with weights [units, elements of x]."""
-        inner = self._builder.shape(x)[-1]
-        if not self._config.weights.plain:
-            return self._decoded(name, x, units, biased)
-        weights = self._builder.sized(f"{name}/weights", _weights(units, inner))
-        return self._multiplied(name, x, weights, biased)
-
-    def _decoded(self, name: str, x: int, units: int, biased: bool) -> int:
-        """Return the product of x with weights of a few bits, or in blocks."""
-        inner, sized = self._builder.shape(x)[-1], self._builder.sized
-        form = self._config.weights.blocks(inner)
-        operands: list[int | None] = [
-            x,
-            sized(f"{name}/weights", TensorType("uint8", (units, form.weight_bytes(inner)))),
-            sized(f"{name}/scales", TensorType("float16", (units, form.blocks(inner)))),
-            sized(f"{name}/zero_points", TensorType("uint8", (units, form.zero_point_bytes(inner))))
-            if form.zero_points
-            else None,
-            sized(f"{name}/bias", TensorType("float32", (units,))) if biased else None,
-        ]
-        return self._node("block_product", operands, name, inner=inner, block=form.block, bits=form.bits)
-
-    def _multiplied(self, name: str, x: int, weights: int, biased: bool = False) -> int:
-        units = self._builder.shape(weights)[0]
-        operands = [x, weights]
-        if biased:
-            scaling = self._builder.type(weights).quantization
-            assert scaling is not None
-            scales = tuple(_CODES.scale * scale for scale in scaling.scales)
-            kind = TensorType("int32", (units,), Quantization(scales, (0,) * units, 0))
-            operands.append(self._builder.sized(f"{name}/bias", kind))
-        return self._node("fully_connected", operands, name)
-
-    def _matrices(self, name: str, a: int, b: int, adj_y: bool = False) -> int:
-        return self._node("batch_matmul", (a, b), name, adj_y=adj_y)
-
-    def _constant(self, name: str, shape: tuple[int, ...]) -> int:
-        """Return the int8 constant with this name and shape; layers share it."""
-        key = name, shape
-        if key not in self._constants:
-            self._constants[key] = self._builder.sized(name, TensorType("int8", shape, _CODES))
-        return self._constants[key]
-
-    def _shaped(self, x: int, *shape: int) -> int:
-        return (
-            x
-            if self._builder.shape(x) == shape
-            else self._node("reshape", (x,), "reshape", self._scaling(x), shape=shape)
-        )
-
-    def _scaling(self, x: int) -> Quantization:
-        found = self._builder.type(x).quantization
-        assert found is not None
-        return found
-
-    def _node(
-        self, op: str, operands: Any, name: str, scaling: Quantization | None = _CODES, **parameters: Any
-    ) -> int:
-        return self._nodes(op, operands, name, 1, scaling, **parameters)[0]
-
-    def _nodes(
-        self,
-        op: str,
-        operands: Any,
-        name: str,
-        count: int,
-        scaling: Quantization | None = _CODES,
-        **parameters: Any,
-    ) -> tuple[int, ...]:
-        made = operator(op).parameters(**parameters)
-        return self._builder.node(op, operands, [unshaped("int8", scaling)] * count, made, name=name)
-
-
-@cache
-def _weights(units: int, inner: int) -> TensorType:
-    """Return the type of weights. Their scales differ by output channel, as those of a trained model do."""
-    scales = tuple(0.001 + 1e-8 * unit for unit in range(units))
-    return TensorType("int8", (units, inner), Quantization(scales, (0,) * units, 0))

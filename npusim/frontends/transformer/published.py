@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -10,8 +10,11 @@ from typing import Any, NamedTuple
 
 from npusim.frontends.frontend import name_and_format
 from npusim.frontends.transformer.config import TransformerConfig, config_of, is_config, read_config
+from npusim.frontends.transformer.unet_block import sd15_block
 from npusim.frontends.transformer.weights import parse
-from npusim.isa.base.errors import NpusimError
+from npusim.isa.base.errors import NpusimError, nearest
+from npusim.kernels.graph.builder import GraphBuilder
+from npusim.kernels.graph.graph import Graph
 
 
 class Published(NamedTuple):
@@ -77,7 +80,46 @@ PUBLISHED = (
          num_local_experts=8, num_experts_per_tok=2),
 )  # fmt: skip
 
+
+class Block(NamedTuple):
+    """A part of a published network: its name, what it is, its weights and biases, and what adds it to a builder."""
+
+    name: str
+    description: str
+    parameters: int
+    build: Callable[[GraphBuilder], Graph]
+
+
+BLOCKS = (
+    Block(
+        "sd15_block",
+        "block of Stable Diffusion 1.5's UNet, 64x64x320, with 77 vectors of a text",
+        4_801_280,
+        sd15_block,
+    ),
+)
+
 BY_NAME = {row.name: row for row in PUBLISHED}
+
+
+def configured(
+    model: Mapping[str, Any] | str | Path | TransformerConfig, weights: str | None = None
+) -> TransformerConfig:
+    """Return the sizes of a transformer from the values of a `config.json`, its path, or a published model's name.
+
+    weights: the format of weights to take instead of the model's own. Raises NpusimError for what is no transformer.
+    """
+    if isinstance(model, TransformerConfig):
+        found: TransformerConfig | None = model
+    else:
+        found = config_of(model) if isinstance(model, Mapping) else configuration(model)
+    if found is None:
+        if Path(str(model)).exists():
+            raise NpusimError(f"{model}: is no configuration of a transformer, as Hugging Face's config.json")
+        near = nearest(str(model), BY_NAME)
+        hint = f", did you mean {near}?" if near else ";"
+        raise NpusimError(f"{model}: no such file or transformer{hint} known are {', '.join(BY_NAME)}")
+    return replace(found, weights=parse(weights)) if weights else found
 
 
 @cache

@@ -339,6 +339,28 @@ def test_sizes_of_a_step_are_shapes_that_the_file_leaves_open(tmp_path: Path) ->
             npusim.load(file, sizes)
 
 
+def test_a_step_from_python_is_that_of_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "tiny.json"
+    file.write_text(json.dumps(LLAMA))
+    sizes = {"tokens": 2, "past": 3, "batch": 4}
+    graphs = [
+        npusim.models.transformer(config, **sizes, weights="int4-32") for config in (LLAMA, file, str(file))
+    ]
+    loaded = npusim.load(f"{file}:int4-32", sizes)
+    assert [(graph.nodes, graph.tensors, graph.notes) for graph in graphs] == [
+        (loaded.nodes, loaded.tensors, ())
+    ] * 3
+    image = npusim.models.transformer("vit_b_16")
+    assert image.tensors[image.inputs[0]].type.shape == (196, 768)
+    for other, said in (
+        ("llama3_8", "llama3_8: no such file or transformer, did you mean llama3_8b"),
+        (__file__, "is no configuration of a transformer"),
+        ({"model_type": "lama"}, 'model_type is "lama"'),
+    ):
+        with pytest.raises(NpusimError, match=said):
+            npusim.models.transformer(other)
+
+
 def test_other_json_files_are_no_models_of_a_folder(tmp_path: Path) -> None:
     from npusim.frontends.frontend import models_below
 
