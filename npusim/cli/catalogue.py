@@ -103,9 +103,9 @@ def models(json: JsonOption = None) -> None:
     say(
         "\nTransformers, of which only the sizes are built in (run --timing-only; language models: run --prompt N)\n"
     )
-    counted = [(each, each.config.parameters) for each in PUBLISHED]
-    counted += [(each, each.parameters) for each in BLOCKS]
-    sizes = [(each.name, show.count(parameters), each.description) for each, parameters in counted]
+    counted = [(each.name, each.description, each.config.parameters) for each in PUBLISHED]
+    counted += [(each.name, each.description, each.parameters) for each in BLOCKS]
+    sizes = [(name, show.count(parameters), description) for name, description, parameters in counted]
     say(show.columns(("model", "parameters", "what it is"), sizes, right=(1,)))
     if json:
         from npusim.reports.run import coverage as lists

@@ -22,7 +22,7 @@ from npusim.kernels.graph.check import check
 from npusim.kernels.graph.graph import NCHW, NHWC, Graph, Layout
 
 if TYPE_CHECKING:
-    from npusim.frontends.transformer.config import TransformerConfig
+    from npusim.frontends.transformer.sizes import TransformerConfig
 
 _HEAD_BYTES = 64
 

@@ -20,7 +20,7 @@ from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.models.cache import cached
 
 if TYPE_CHECKING:
-    from npusim.frontends.transformer.config import TransformerConfig
+    from npusim.frontends.transformer.sizes import TransformerConfig
     from npusim.kernels.graph.graph import Graph
 
 
@@ -99,20 +99,24 @@ def transformer(
     tokens: int | None = None,
     past: int = 0,
     batch: int = 1,
+    source: int | None = None,
     weights: str | None = None,
 ) -> Graph:
     """Build the network of one step of a transformer, without weights, for `npusim.compile` and all that follows.
 
     config:  the values of a Hugging Face `config.json`, its path, or the name of a published model (`npusim models`).
-    tokens:  new tokens of each sequence, 128 by default; an image has as many as it has patches, and one.
+    tokens:  new tokens of each sequence, by default 128, and 1 of a decoder behind an encoder, where 0 stands for the
+             encoder alone; an image has as many as it has patches, and one.
     past:    earlier tokens of each sequence, whose keys and values are inputs.
     batch:   number of sequences.
+    source:  tokens of each sequence that the encoder of a T5 reads, 128 by default.
     weights: how the weights of products are stored, such as "int4-32"; by default as the model says, else int8.
 
     Inputs are the tokens, int32 [batch, tokens] (of images their patches, int8 [batch * patches, bytes of a patch]),
     and for past > 0 the keys and values of every layer, int8 [batch, key heads, past, elements of a head]. Outputs are
     the scores of the next token, int8 [batch, vocabulary], then the keys and values of the new tokens. BERT gives the
-    vectors of all tokens, int8 [batch * tokens, elements], and the pooled first one.
+    vectors of all tokens, int8 [batch * tokens, elements], and the pooled first one. With past = 0 the encoder of a T5
+    or Whisper runs first; with past > 0 the keys and values of its results are inputs, too.
 
     Only the sizes of weights are known: the graph can be compiled and timed, but has no outputs' values. Raises
     FormatError with the key at fault, GraphError for sizes that the model does not take, and NpusimError for a model
@@ -124,6 +128,7 @@ def transformer(
     sizes = {"batch": batch}
     sizes |= {} if tokens is None else {"tokens": tokens}
     sizes |= {"past": past} if past else {}
+    sizes |= {} if source is None else {"source": source}
     return frontend.read_config(configured(config, weights), sizes)
 
 

@@ -33,6 +33,8 @@ class Generation:
     cache_bytes: bytes of the keys and values of one token in all layers.
     prompt, new, batch: number of tokens in the prompt, of generated tokens, and of sequences computed together.
     bucket:      a program reads the keys and values of a multiple of `bucket` tokens.
+    source:      tokens of each sequence that an encoder reads; 0 without one.
+    started:     tokens of each sequence that the first run computes: the prompt, or one if an encoder reads the prompt.
     first:       the run that reads the prompt and gives the first token.
     groups:      the tokens after the first, in order.
     """
@@ -45,6 +47,8 @@ class Generation:
     new: int
     batch: int
     bucket: int
+    source: int
+    started: int
     first: RunResult
     groups: tuple[TokenGroup, ...]
 
@@ -52,6 +56,11 @@ class Generation:
     def hardware(self) -> Hardware:
         """The hardware of all runs."""
         return self.first.hardware
+
+    @property
+    def kept_bytes(self) -> int:
+        """The bytes of the keys and values of all sequences at the end. The last token is not read, so it has none."""
+        return self.cache_bytes * self.batch * (self.started + self.new - 1 + self.source)
 
     @property
     def latency_ms(self) -> float:
@@ -95,9 +104,9 @@ class Generation:
                 "energy_uj": result.energy_uj.total,
                 "dram_bytes": result.dram_bytes.total,
             }
-            # The run of the prompt gives the token at prompt + 1.
+            # The first run gives the token at started + 1.
             rows += [
-                {"position": self.prompt + 2 + len(rows) + number, "past": each.past} | row
+                {"position": self.started + 2 + len(rows) + number, "past": each.past} | row
                 for number in range(each.tokens)
             ]
         return rows
@@ -114,6 +123,7 @@ class Generation:
                 "weights": self.weights,
                 "cache_bytes_per_token": self.cache_bytes,
                 "prompt": self.prompt,
+                "source": self.source,
                 "new": self.new,
                 "batch": self.batch,
                 "bucket": self.bucket,

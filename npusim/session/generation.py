@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from npusim import models
-from npusim.frontends.transformer.config import TransformerConfig
 from npusim.frontends.transformer.network import MOST_SCORES, check_length, in_window, transformer
 from npusim.frontends.transformer.published import PUBLISHED, configuration, configured
+from npusim.frontends.transformer.sizes import TransformerConfig
 from npusim.frontends.transformer.weights import FORMATS
 from npusim.isa.base.errors import NpusimError, nearest
 from npusim.isa.hardware.hardware import Hardware
@@ -37,6 +37,8 @@ def generate(
 
     model:  the path of a `config.json`, its values, or the name of a published model (`npusim models`).
     prompt: number of tokens in the prompt; new: of generated tokens. The run of the prompt gives the first of them.
+            The encoder of a T5 reads the prompt, and its decoder begins with one token. The decoder of a Whisper reads
+            the prompt, after the encoder has read sound. The encoder runs once, in the run of the prompt.
     batch:  number of sequences that are computed together.
     bucket: the shapes of a program are fixed, so a program reads the keys and values of a multiple of `bucket` tokens.
             It generates all tokens for which these suffice. 1 gives every token a program of its own.
@@ -52,24 +54,28 @@ def generate(
             raise NpusimError(f"{name} is {value}, must be 1 or more")
     if not config.causal:
         raise NpusimError(f"{config.name}: {config.family} generates no tokens; run it without a prompt")
-    if 0 < config.positions < prompt + new:
+    # The encoder reads the prompt unless what it reads has a length of its own.
+    source, started = config.read, prompt
+    if config.encoder is not None and not source:
+        source, started = prompt, 1
+    if 0 < config.positions < started + new:
         raise NpusimError(
-            f"{config.name}: {prompt} + {new} tokens are more than max_position_embeddings, {config.positions}"
+            f"{config.name}: {started} + {new} tokens are more than max_position_embeddings, {config.positions}"
         )
     machine = hw if isinstance(hw, Hardware) else api.hardware(hw)
     # All checks that need no compilation come before the first one, which takes seconds to minutes.
     try:
-        check_length(config, prompt, 0)
-        check_length(config, 1, prompt + new - 2)
+        check_length(config, started, 0)
+        check_length(config, 1, started + new - 2)
     except NpusimError as fault:
         raise type(fault)(f"{config.name}: {fault}") from None
-    _check_memory(config, machine, batch, prompt + new - 2)
-    steps = list(_steps(config, prompt, new, bucket))
+    _check_memory(config, machine, batch, started + new - 2, source)
+    steps = list(_steps(config, started, new, bucket))
     done = 0
 
     def timed(tokens: int, past: int) -> RunResult:
         nonlocal done
-        graph = check(transformer(config, tokens=tokens, past=past, batch=batch))
+        graph = check(transformer(config, tokens=tokens, past=past, batch=batch, source=source))
         program = api.compile_program(graph, machine, options)
         result = api.simulate(program, timing_only=True)
         done += 1
@@ -86,7 +92,9 @@ def generate(
         new,
         batch,
         bucket,
-        timed(prompt, 0),
+        source,
+        started,
+        timed(started, 0),
         tuple(TokenGroup(tokens, past, timed(1, past)) for tokens, past in steps),
     )
 
@@ -107,9 +115,9 @@ def _read(path: str | Path) -> TransformerConfig:
     raise NpusimError(f"{path}: no such file{hint} {'Known are ' if near else ''}{', '.join(known)}")
 
 
-def _check_memory(config: TransformerConfig, machine: Hardware, batch: int, past: int) -> None:
+def _check_memory(config: TransformerConfig, machine: Hardware, batch: int, past: int, source: int) -> None:
     """Raise NpusimError if the memories cannot even hold the weights, keys and values; the latter are int8."""
-    kept = sum(in_window(past, window) for window in config.windows or config.layers * (0,))
+    kept = sum(in_window(past, window) + source for window in config.windows or config.layers * (0,))
     cache = 2 * config.kv_heads * config.head_size * kept * batch
     has = sum(machine.memory_bytes(space) for space in machine.outer_spaces)
     excess = config.stored_bytes + cache - has
@@ -135,7 +143,7 @@ def _steps(config: TransformerConfig, prompt: int, new: int, bucket: int) -> Ite
     """
     past, left = prompt, new - 1
     unlimited = config.windows and all(0 < window <= MOST_SCORES for window in config.windows)
-    most = config.positions if unlimited else min(config.positions, MOST_SCORES)
+    most = config.positions if unlimited else min(config.positions or MOST_SCORES, MOST_SCORES)
     while left:
         room = -(-past // bucket) * bucket
         tokens = min(left, room - past + 1)

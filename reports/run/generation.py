@@ -25,11 +25,13 @@ def summary(made: Generation, width: int) -> RenderableType:
 
 def _rows(made: Generation) -> Iterable[tuple[str, str, str]]:
     first, several = made.first, f" of each of {made.batch} sequences" if made.batch > 1 else ""
+    read = max(made.prompt, made.source)
+    behind = f", behind an encoder that reads {made.source}" if made.source > made.prompt else ""
     yield (
         "First token",
         show.time(first.latency_ms),
-        f"after a prompt of {made.prompt} tokens{several}: "
-        f"{show.digits(made.prompt * made.batch / first.latency_ms * 1e3)} tokens/s\n"
+        f"after a prompt of {made.prompt} tokens{several}{behind}: "
+        f"{show.digits(read * made.batch / first.latency_ms * 1e3)} tokens/s\n"
         + first.uncertainty.words("latency"),
     )
     yield from _limit(first)
@@ -44,8 +46,7 @@ def _rows(made: Generation) -> Iterable[tuple[str, str, str]]:
         yield "Energy", show.energy(made.token_uj), "per further token, with DRAM and host"
     yield (
         "Cache",
-        # The last token is not read by the model any more, so it has no keys and values.
-        show.size(made.cache_bytes * made.batch * (made.prompt + made.new - 1)),
+        show.size(made.kept_bytes),
         f"at the end: keys and values, {show.size(made.cache_bytes)} per token",
     )
     yield (

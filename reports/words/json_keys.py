@@ -402,6 +402,7 @@ generation.parameters | integer | | Weights, biases and scales of the model.
 generation.weights | string | | How the weights of products are stored, such as int8 or int4-32.
 generation.cache_bytes_per_token | integer | bytes | Keys and values of one token in all layers.
 generation.prompt | integer | tokens | Length of the prompt.
+generation.source | integer | tokens | Tokens that an encoder reads, once; 0 without one.
 generation.new | integer | tokens | Generated tokens of each sequence.
 generation.batch | integer | | Sequences at once.
 generation.bucket | integer | tokens | A program reads the keys and values of a multiple of so many tokens.
@@ -411,7 +412,7 @@ generation.tokens_per_s | number | 1/s | Further tokens per second, of all seque
 generation.token_uj | number | uJ | Mean energy of a further token of one sequence; 0 without any.
 generation.latency_ms | number | ms | Time from the prompt to the last token.
 generation.energy_uj | number | uJ | Energy of prompt and tokens, of all sequences.
-generation.tokens[].position | integer | | Position of the token in its sequence, the prompt's first token at 1.
+generation.tokens[].position | integer | | Position of the token in its sequence, the first one at 1.
 generation.tokens[].past | integer | tokens | Tokens whose keys and values its program reads.
 generation.tokens[].latency_ms | number | ms | Time of the token.
 generation.tokens[].energy_uj | number | uJ | Energy of the token, of all sequences.

@@ -25,10 +25,20 @@ TANH = Quantization((1 / 128,), (0,))
 class Layers:
     """A network of layers under construction. Tensors are known by the numbers that `builder` gives them."""
 
-    def __init__(self, builder: GraphBuilder, weights: WeightFormat = INT8, centred: bool = True) -> None:
-        """`weights` is the format of the products' weights; `centred`: normalizations subtract the mean first."""
+    def __init__(
+        self,
+        builder: GraphBuilder,
+        weights: WeightFormat = INT8,
+        centred: bool = True,
+        beside: Layers | None = None,
+    ) -> None:
+        """Begin a network.
+
+        weights: the format of the products' weights; centred: normalizations subtract the mean first.
+        beside:  layers in the same builder, which share the constants.
+        """
         self.builder, self.weights, self._centred = builder, weights, centred
-        self._constants: dict[tuple[str, tuple[int, ...]], int] = {}
+        self._constants: dict[tuple[str, tuple[int, ...]], int] = beside._constants if beside else {}
 
     def input(self, name: str, *shape: int) -> int:
         """Return a new int8 input."""

@@ -7,10 +7,12 @@ format of the configuration. Only the sizes of constants are known.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
-from npusim.frontends.transformer.config import TransformerConfig, is_config, read_config
+from npusim.frontends.transformer.config import is_config, read_config
 from npusim.frontends.transformer.layers import PROBABILITIES, TANH, Layers
+from npusim.frontends.transformer.sizes import TransformerConfig
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import TensorType
 from npusim.kernels.graph.builder import GraphBuilder
@@ -26,39 +28,66 @@ DEFAULT_TOKENS = 128
 
 
 def transformer(
-    config: TransformerConfig, *, tokens: int, past: int = 0, batch: int = 1, head: str = "last"
+    config: TransformerConfig,
+    *,
+    tokens: int,
+    past: int = 0,
+    batch: int = 1,
+    head: str = "last",
+    source: int = 0,
 ) -> Graph:
     """Return the network of one step of a transformer.
 
     tokens: new tokens of each sequence; past: tokens of each whose keys and values are known.
     batch:  number of sequences.
     head:   tokens for which the next one is predicted: the "last" of each sequence, "all" or "none".
+    source: tokens of each sequence that an encoder reads; 0 without one.
 
     Inputs are the tokens as int32 [batch, tokens] (of images their patches as int8), and for past > 0 the keys and
     values of every layer, int8 [batch, kv_heads, past, head_size]; a layer with a window takes those in the window.
     Outputs are the result of the head, and the keys and values of the new tokens, which a device appends to the known
     ones. An encoder of text gives the vectors of all tokens and, with a head, the pooled first one.
 
+    A model with encoder and decoder: a step with past = 0 has the encoder, then the decoder, whose layers also attend
+    to the encoder's vectors; their keys and values are further outputs. Of steps with past > 0 they are inputs, and the
+    encoder does not run again. With tokens = 0 the encoder runs alone.
+
     Raises GraphError for sizes that do not fit the model.
     """
-    return build(GraphBuilder(config.name), config, tokens=tokens, past=past, batch=batch, head=head)
+    builder = GraphBuilder(config.name)
+    return build(builder, config, tokens=tokens, past=past, batch=batch, head=head, source=source)
 
 
 def build(
-    builder: GraphBuilder, config: TransformerConfig, *, tokens: int, past: int, batch: int, head: str
+    builder: GraphBuilder,
+    config: TransformerConfig,
+    *,
+    tokens: int,
+    past: int,
+    batch: int,
+    head: str,
+    source: int,
 ) -> Graph:
     """Add the network to an empty builder and return its graph, as `transformer` does."""
-    for name, value, least in (("tokens", tokens, 1), ("past", past, 0), ("batch", batch, 1)):
-        if value < least:
-            raise GraphError(f"{name} is {value}, must be {least} or more")
+    with_encoder = config.encoder is not None
+    least = 0 if with_encoder and not past else 1
+    for name, value, lowest in (
+        ("tokens", tokens, least), ("past", past, 0), ("batch", batch, 1), ("source", source, int(with_encoder)),
+    ):  # fmt: skip
+        if value < lowest:
+            raise GraphError(f"{name} is {value}, must be {lowest} or more")
     if head not in HEADS:
         raise GraphError(f"head is {head}; it may be {', '.join(HEADS)}")
     if past and not config.causal:
         raise GraphError(f"past is {past}, must be 0: {config.family} reads a sequence as a whole")
+    if source and (not with_encoder or config.read not in (0, source)):
+        raise GraphError(
+            f"source is {source}, must be {config.read}: what the encoder of {config.family} reads"
+        )
     check_length(config, tokens, past)
     if config.weights.source:
         builder.note(f"weights are {config.weights.words}; --weights FORMAT gives another")
-    return _Step(builder, config, tokens, past, batch).graph(head)
+    return _Step(builder, config, tokens, past, batch, source).graph(head)
 
 
 def check_length(config: TransformerConfig, tokens: int, past: int) -> None:
@@ -90,30 +119,48 @@ def read(path: Path, builder: GraphBuilder) -> Graph:
 
 
 def of_sizes(config: TransformerConfig, builder: GraphBuilder) -> Graph:
-    """Return the network for the sizes that the user gave the builder: `tokens`, `past` and `batch`."""
-    tokens = config.patches + 1 if config.patch else builder.size("tokens", DEFAULT_TOKENS)
+    """Return the network for the sizes that the user gave the builder: `tokens`, `past`, `batch` and `source`."""
+    default, source = DEFAULT_TOKENS, config.read
+    if config.encoder is not None:
+        default, source = 1, source or builder.size("source", DEFAULT_TOKENS)
+    tokens = config.patches + 1 if config.patch else builder.size("tokens", default)
     past = builder.size("past", 0) if config.causal else 0
-    return build(builder, config, tokens=tokens, past=past, batch=builder.size("batch", 1), head="last")
+    batch = builder.size("batch", 1)
+    return build(builder, config, tokens=tokens, past=past, batch=batch, head="last", source=source)
 
 
 class _Step(Layers):
     """The network of one step under construction. `x` in its methods is a matrix [batch * tokens, elements]."""
 
     def __init__(
-        self, builder: GraphBuilder, config: TransformerConfig, tokens: int, past: int, batch: int
+        self,
+        builder: GraphBuilder,
+        config: TransformerConfig,
+        tokens: int,
+        past: int,
+        batch: int,
+        source: int,
+        decoder: _Step | None = None,
     ) -> None:
-        super().__init__(builder, config.weights, config.norm == "layer")
-        self._config = config
-        self._tokens, self._past, self._batch = tokens, past, batch
+        """Begin a step; `source` tokens are read by the encoder. decoder: that of the encoder to build."""
+        super().__init__(builder, config.weights, config.norm == "layer", decoder)
+        self._config, self._decoder, self._prefix = config, decoder, "encoder/" if decoder else ""
+        self._tokens, self._past, self._batch, self._source = tokens, past, batch, source
+        self._encoded = -1
+        """The tensor number of the encoder's vectors."""
         self._new: list[int] = []
         """Tensor numbers of the new tokens' keys and values, layer by layer."""
 
     def graph(self, head: str) -> Graph:
         """Add all layers and return the graph."""
         config = self._config
-        x = self._images() if config.patch else self._words()
-        for layer in range(config.layers):
-            x = self._layer(f"layer{layer}", x, config.windows[layer] if config.windows else 0)
+        if config.encoder is not None and not self._past:
+            encoder = replace(config.encoder, weights=config.weights)
+            step = _Step(self.builder, encoder, self._source, 0, self._batch, 0, self)
+            self._encoded = step.norm("encoder/norm", step._vectors())
+            if not self._tokens:
+                return self.builder.graph([self._encoded])
+        x = self._vectors()
         outputs = [] if config.causal else [x]
         if config.norms_last:
             outputs += [self._pooled(x)] if config.pooler and head != "none" else []
@@ -121,21 +168,46 @@ class _Step(Layers):
             outputs = [self._head(x, head)]
         return self.builder.graph([*outputs, *self._new])
 
+    def _vectors(self) -> int:
+        """Return the vectors of all tokens behind the last layer."""
+        config = self._config
+        x = self._images() if config.patch else self._sound() if config.mels else self._words()
+        for layer in range(config.layers):
+            x = self._layer(f"{self._prefix}layer{layer}", x, config.windows[layer] if config.windows else 0)
+        return x
+
     # Ends
 
     def _words(self) -> int:
-        config, builder = self._config, self.builder
-        ids = builder.input("token_ids", TensorType("int32", (self._batch, self._tokens)))
-        self._embedding = self.constant("token_embedding", (config.vocabulary, config.hidden))
-        x = self.node("gather", (self._embedding, ids), "embedding", axis=0)
+        config, builder, prefix = self._config, self.builder, self._prefix
+        ids = builder.input(f"{prefix}token_ids", TensorType("int32", (self._batch, self._tokens)))
+        rows = (self._decoder or self)._config.vocabulary
+        self._embedding = self.constant("token_embedding", (rows, config.hidden))
+        x = self.node("gather", (self._embedding, ids), f"{prefix}embedding", axis=0)
         x = self.shaped(x, self._rows, config.hidden)
-        if config.rotary:
+        if not config.positions or config.rotary:
             return x
-        # Those of positions and of segments are constants, whose sum is known before.
-        places = self.constant("positions", (self._tokens, config.hidden))
-        x = self.shaped(x, self._batch, self._tokens, config.hidden)
-        x = self.shaped(self.node("add", (x, places), "embedding/positions"), self._rows, config.hidden)
-        return self.norm("embedding/norm", x)
+        x = self._placed(x)
+        return self.norm("embedding/norm", x) if config.norms_last else x
+
+    def _placed(self, x: int) -> int:
+        """Add the vectors of positions. Those of segments are constants, too, whose sum is known before."""
+        prefix, hidden = self._prefix, self._config.hidden
+        places = self.constant(f"{prefix}positions", (self._tokens, hidden))
+        x = self.shaped(x, self._batch, self._tokens, hidden)
+        return self.shaped(self.node("add", (x, places), f"{prefix}embedding/positions"), self._rows, hidden)
+
+    def _sound(self) -> int:
+        """Return the vectors of sound: two convolutions over time, the second of which halves the frames (Whisper)."""
+        config = self._config
+        x = self.input("sound", self._batch, 1, 2 * self._tokens, config.mels)
+        for number, stride in ((1, 1), (2, 2)):
+            name = f"encoder/embedding/conv{number}"
+            x = self.convolution(
+                name, x, config.hidden, (1, 3), padding=((0, 0), (1, 1)), strides=(1, stride)
+            )
+            x = self.node(config.activation, (x,), f"{name}/activation")
+        return self._placed(self.shaped(x, self._rows, config.hidden))
 
     def _images(self) -> int:
         """Return the embeddings of images' patches, behind that of the class token (ViT)."""
@@ -190,7 +262,9 @@ class _Step(Layers):
 
     def _layer(self, name: str, x: int, window: int) -> int:
         config = self._config
-        for part, make in (("attention", self._attention), ("feed_forward", self._feed_forward)):
+        cross = [] if config.encoder is None else [("cross_attention", self._cross_attention)]
+        parts = [("attention", self._attention), *cross, ("feed_forward", self._feed_forward)]
+        for part, make in parts:
             inner = x if config.norms_last else self.norm(f"{name}/{part}/norm", x)
             made = make(f"{name}/{part}", inner, window)
             if config.post_norms:
@@ -245,15 +319,38 @@ class _Step(Layers):
             )
         else:
             taken = self.matrices(f"{name}/sums", weights, values)
-        taken = self.shaped(taken, self._batch, config.heads, self._tokens, size)
-        return self.product(
-            f"{name}/output", self.joined(f"{name}/joined", taken), config.hidden, config.output_bias
-        )
+        return self._put_out(name, taken)
+
+    def _cross_attention(self, name: str, x: int, window: int) -> int:
+        """Return each token's sum of the values of the encoder's tokens, whose keys and values are computed once."""
+        config = self._config
+
+        def heads(part: str, of: int) -> int:
+            made = self._projected(f"{name}/{part}", of, config.heads)
+            return self.heads(f"{name}/{part}/heads", made, self._batch, config.heads)
+
+        queries = heads("query", x)
+        if self._past:
+            shape = (self._batch, config.heads, self._source, config.head_size)
+            keys, values = (self.input(f"{name}/{what}", *shape) for what in ("keys", "values"))
+        else:
+            keys, values = (heads(part, self._encoded) for part in ("key", "value"))
+            self._new += [keys, values]
+        scores = self.matrices(f"{name}/scores", queries, keys, adj_y=True)
+        return self._put_out(name, self.matrices(f"{name}/sums", self.softmax(name, scores), values))
+
+    def _put_out(self, name: str, taken: int) -> int:
+        """Return the output product of the sums of values of all heads."""
+        config = self._config
+        taken = self.shaped(taken, self._batch, config.heads, self._tokens, config.head_size)
+        joined = self.joined(f"{name}/joined", taken)
+        return self.product(f"{name}/output", joined, config.hidden, config.output_bias)
 
     def _projected(self, name: str, x: int, heads: int) -> int:
         """Return the queries, keys or values of all heads side by side, [batch * tokens, heads * head_size]."""
         config = self._config
-        x = self.product(name, x, heads * config.head_size, config.qkv_bias)
+        biased = config.qkv_bias and (config.key_bias or not name.endswith("key"))
+        x = self.product(name, x, heads * config.head_size, biased)
         whole = config.query_norms == "whole" and not name.endswith("value")
         return self.norm(f"{name}/norm", x) if whole else x
 
@@ -262,7 +359,12 @@ class _Step(Layers):
         scores = self.matrices(name, queries, keys, adj_y=True)
         if self._config.score_cap:
             scores = self.node("tanh", (scores,), f"{name}/cap", TANH)
-        if masked and self._tokens > 1:
+        if self._config.distances:
+            # The numbers by distance are the same in all layers. Those of tokens that are not seen are a mask.
+            name_of_all = f"{self._prefix}{name.rpartition('/')[2]}/distances"
+            distances = self.constant(name_of_all, (1, *self.builder.shape(scores)[1:]))
+            scores = self.node("add", (scores, distances), f"{name}/placed")
+        elif masked and self._tokens > 1:
             # The mask is the same for all heads; its rows are the tokens of the heads that share keys.
             mask = self.constant(f"{name.rpartition('/')[2]}/mask", self.builder.shape(scores)[2:])
             scores = self.node("add", (scores, mask), f"{name}/masked")

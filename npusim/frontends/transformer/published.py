@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from npusim.frontends.frontend import name_and_format
-from npusim.frontends.transformer.config import TransformerConfig, config_of, is_config, read_config
+from npusim.frontends.transformer.config import config_of, is_config, read_config
+from npusim.frontends.transformer.sizes import TransformerConfig
 from npusim.frontends.transformer.unet_block import sd15_block
 from npusim.frontends.transformer.weights import parse
 from npusim.isa.base.errors import NpusimError, nearest
@@ -55,6 +56,19 @@ def _row(
     return Published(name, description, values | more)
 
 
+def _halves(
+    name: str, description: str, model_type: str, sizes: tuple[int, int, int, int], **more: Any
+) -> Published:
+    """Return a row of a model with encoder and decoder; `sizes` are layers of each, d_model, inner elements, heads."""
+    layers, hidden, inner, heads = sizes
+    values: dict[str, Any] = {"model_type": model_type, "d_model": hidden} | more
+    if model_type == "t5":
+        values |= {"num_layers": layers, "d_ff": inner, "num_heads": heads, "d_kv": 64, "vocab_size": 32128}
+    for part in ("encoder", "decoder") if model_type == "whisper" else ():
+        values |= {f"{part}_layers": layers, f"{part}_ffn_dim": inner, f"{part}_attention_heads": heads}
+    return Published(name, description, values)
+
+
 PUBLISHED = (
     _row("bert_base", "BERT base, encoder of 512 tokens", "bert", (12, 768, 3072, 12, 12), 30522, 512),
     _row("vit_b_16", "ViT-B/16, 224x224x3", "vit", (12, 768, 3072, 12, 12), 0, 0,
@@ -78,6 +92,11 @@ PUBLISHED = (
     _row("llama3_70b", "Llama 3 70B", "llama", (80, 8192, 28672, 64, 8), 128256, 8192),
     _row("mixtral_8x7b", "Mixtral 8x7B, 2 of 8 experts", "mixtral", (32, 4096, 14336, 32, 8), 32000, 32768,
          num_local_experts=8, num_experts_per_tok=2),
+    _halves("t5_small", "T5 small, encoder and decoder", "t5", (6, 512, 2048, 8)),
+    _halves("flan_t5_base", "FLAN-T5 base, encoder and decoder", "t5", (12, 768, 2048, 12),
+            feed_forward_proj="gated-gelu", tie_word_embeddings=False),
+    _halves("whisper_tiny", "Whisper tiny, 30 s of sound", "whisper", (4, 384, 1536, 6), vocab_size=51865),
+    _halves("whisper_small", "Whisper small, 30 s of sound", "whisper", (12, 768, 3072, 12), vocab_size=51865),
 )  # fmt: skip
 
 

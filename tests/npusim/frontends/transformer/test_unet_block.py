@@ -23,7 +23,7 @@ def test_parameters_are_those_of_the_published_block() -> None:
 
 @pytest.mark.slow
 def test_attention_beside_large_maps_keeps_both_units_at_work() -> None:
-    """Attention's operands and a skip connection leave room for few rows of scores, which need two buffers all the same."""
+    """Few rows of scores fit beside attention's operands and a skip connection; they need two buffers all the same."""
     graph = npusim.load("sd15_block", {"batch": 1})
     result = npusim.simulate(npusim.compile(graph, "mobile-4096"), timing_only=True)
     assert {layer.unit for layer in result.layers} <= {"mac", "vector", "dma", "none"}
