@@ -40,6 +40,7 @@ PARTITION = Kind("a partition file", 1 << 20)
 CONFIG = Kind("a configuration", 1 << 24)
 COMPILED = Kind("a compiled model", 8 << 30)
 DOCUMENT = Kind("the text of an NNEF model", 1 << 25)
+GGUF = Kind("a GGUF file", 1 << 44)
 SAMPLES = Kind("an npz file of samples", 4 << 30)
 
 KINDS = (
@@ -56,6 +57,7 @@ KINDS = (
     CONFIG,
     COMPILED,
     DOCUMENT,
+    GGUF,
     SAMPLES,
 )
 """All kinds of files except the inputs of a run (`npusim.session.inputs`), whose limit depends on the model."""

@@ -127,7 +127,7 @@ OPTIONS = (
     ),
     Option(
         "prompt", int | None, None, "N",
-        "Of a language model (config.json): read a prompt of N tokens, then generate.",
+        "Of a language model (config.json, GGUF): read a prompt of N tokens, then generate.",
         (DEVICES, TABLE), "it times one machine", least=1, shows_default=False,
     ),
     Option("new", int, 1, "N", "With --prompt: generate N tokens.", least=1),

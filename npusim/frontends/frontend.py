@@ -69,6 +69,7 @@ DOORS: tuple[Door, ...] = (
     Door("ONNX", (".onnx",), "npusim.frontends.onnx.onnx_reader", NCHW),
     Door("Paddle", (".pdmodel",), "npusim.frontends.paddle.paddle_reader", NCHW),
     Door("Hugging Face configuration", (".json",), "npusim.frontends.transformer.network"),
+    Door("GGUF", (".gguf",), "npusim.frontends.transformer.gguf"),
 )
 
 
@@ -194,7 +195,9 @@ def door_of(path: Path) -> Door:
         raise FormatError("no such file")
     head = b""
     if not path.is_dir():
-        with user_file.opened(path, user_file.MODEL, FormatError, "") as file:
+        # Only the header of a GGUF file is read, so it may be of any size.
+        kind = user_file.GGUF if path.suffix.lower() == ".gguf" else user_file.MODEL
+        with user_file.opened(path, kind, FormatError, "") as file:
             head = file.read(_HEAD_BYTES)
     by_suffix = [door for door in DOORS if path.suffix.lower() in door.suffixes]
     for door in dict.fromkeys((*by_suffix, *DOORS)):  # the suffix's front end is asked first

@@ -104,7 +104,8 @@ def transformer(
 ) -> Graph:
     """Build the network of one step of a transformer, without weights, for `npusim.compile` and all that follows.
 
-    config:  the values of a Hugging Face `config.json`, its path, or the name of a published model (`npusim models`).
+    config:  the values of a Hugging Face `config.json`, its path, that of a GGUF file, or the name of a published model
+             (`npusim models`).
     tokens:  new tokens of each sequence, by default 128, and 1 of a decoder behind an encoder, where 0 stands for the
              encoder alone; an image has as many as it has patches, and one.
     past:    earlier tokens of each sequence, whose keys and values are inputs.
@@ -125,11 +126,12 @@ def transformer(
     from npusim.frontends import frontend
     from npusim.frontends.transformer.published import configured
 
+    found = configured(config, weights)
     sizes = {"batch": batch}
     sizes |= {} if tokens is None else {"tokens": tokens}
-    sizes |= {"past": past} if past else {}
+    sizes |= {"past": past} if past or found.causal else {}
     sizes |= {} if source is None else {"source": source}
-    return frontend.read_config(configured(config, weights), sizes)
+    return frontend.read_config(found, sizes)
 
 
 def digits_test() -> tuple[NDArray[np.int8], NDArray[np.int64]]:

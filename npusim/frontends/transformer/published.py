@@ -154,7 +154,11 @@ def configuration(model: str | Path) -> TransformerConfig | None:
     name, form = name_and_format(model)
     path = Path(name)
     try:
-        if path.is_file() and is_config(path):
+        if path.is_file() and path.suffix.lower() == ".gguf":
+            from npusim.frontends.transformer.gguf import read_sizes  # few models are such files
+
+            found = read_sizes(path)
+        elif path.is_file() and is_config(path):
             found = read_config(path)
         elif name in BY_NAME and not path.exists():
             found = BY_NAME[name].config
