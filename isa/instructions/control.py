@@ -10,7 +10,7 @@ from npusim.isa.hardware.units import Unit
 from npusim.isa.instructions.instruction import Context, Cost, Instruction
 from npusim.isa.instructions.memory import Memory, Write
 from npusim.isa.instructions.region import Regions, Space, dense
-from npusim.isa.instructions.word import bits
+from npusim.isa.instructions.word import BARRIER, LAST, bits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,13 +52,20 @@ class Barrier(Instruction):
     """Stop dispatch until the waits are satisfied and `cycles` more have passed.
 
     The cycles stand for control code that a core runs before a layer.
+
+    With `align`, the code continues at the next multiple of 2^align bytes. The front end fetches nothing more until
+    the word has arrived. So equal parts of a program can lie in the same places of DRAM rows and banks, and take the
+    same cycles.
     """
 
     mnemonic: ClassVar[str] = "ctl.barrier"
-    opcode: ClassVar[int] = 0x01
+    opcode: ClassVar[int] = BARRIER
     home: ClassVar[Unit] = Unit.FRONT_END
 
     cycles: int = bits(24, "cycles to hold dispatch after the waits are satisfied")
+    align: int = bits(
+        5, "log2 of the bytes at a multiple of which the code continues; 0: it is contiguous", place=LAST
+    )
 
     def execute(self, memory: Memory) -> list[Write]:
         """Write nothing."""

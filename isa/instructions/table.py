@@ -23,7 +23,7 @@ from npusim.isa.base.errors import ProgramError
 from npusim.isa.base.identity_cache import IdentityCache
 from npusim.isa.hardware.units import PRODUCERS, Unit
 from npusim.isa.instructions.instruction import Instruction, decode_as, used_bits
-from npusim.isa.instructions.word import WAIT_SPECS, WAITS, WORD_BYTES, Waits
+from npusim.isa.instructions.word import WAIT_SPECS, WAITS, WORD_BYTES, FieldSpec, Waits
 
 ROWS: tuple[tuple[int, Unit, str], ...] = (
     (0x01, Unit.FRONT_END, "control.Barrier"),
@@ -310,6 +310,41 @@ def decode_rows(cls: type[Instruction], words: Words) -> list[Instruction] | Non
         of.instruction(tuple(zip(row[0 : 2 * used : 2], row[1 : 2 * used : 2], strict=True)), row[_NUMBERS:])
         for row, used in zip(values.tolist(), waits, strict=True)
     ]
+
+
+def column(cls: type[Instruction], code: NDArray[np.uint8], name: str) -> NDArray[np.int64]:
+    """Return a field of instructions of one class, one value per row of `code`, or a wait by its name in the word."""
+    lanes, lane, shift, spec = _place(cls, code, name)
+    value = lanes[:, lane] >> np.uint64(shift)
+    if shift + spec.width > LANE_BITS:
+        value |= lanes[:, lane + 1] << np.uint64(LANE_BITS - shift)
+    return (value & np.uint64((1 << spec.width) - 1)).astype(np.int64)
+
+
+def with_column(
+    cls: type[Instruction], code: NDArray[np.uint8], name: str, values: NDArray[np.int64]
+) -> NDArray[np.uint8]:
+    """Return instructions of one class with other values of a field, none of which is negative.
+
+    Raises ProgramError for a value that does not fit the field.
+    """
+    lanes, lane, shift, spec = _place(cls, code.copy(), name)
+    if len(values) and not 0 <= int(values.min()) <= int(values.max()) <= spec.high:
+        raise ProgramError(f"{cls.mnemonic}: {name} = {int(values.max())} is outside 0..{spec.high}")
+    mask, plain = (1 << spec.width) - 1, values.astype(np.uint64)
+    lanes[:, lane] &= np.uint64(~(mask << shift) & (1 << LANE_BITS) - 1)
+    lanes[:, lane] |= plain << np.uint64(shift)
+    if shift + spec.width > LANE_BITS:
+        lanes[:, lane + 1] &= np.uint64(~(mask >> LANE_BITS - shift) & (1 << LANE_BITS) - 1)
+        lanes[:, lane + 1] |= plain >> np.uint64(LANE_BITS - shift)
+    return lanes.view(np.uint8)
+
+
+def _place(cls: type[Instruction], code: NDArray[np.uint8], name: str) -> tuple[Words, int, int, FieldSpec]:
+    """Return code as lanes, and the lane, first bit and description of a field or wait."""
+    spec = next(spec for spec in (*WAIT_SPECS, *cls.specs) if spec.name == name)
+    lane, shift = divmod(spec.offset, LANE_BITS)
+    return np.ascontiguousarray(code).view("<u8"), lane, shift, spec
 
 
 def _waits_used(values: NDArray[np.int64]) -> list[int] | None:

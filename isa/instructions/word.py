@@ -18,6 +18,8 @@ WORD_BYTES = 72
 """Bytes of one encoded instruction."""
 
 OPCODE_BITS = 8
+BARRIER = 0x01
+"""Opcode of a barrier, behind which the code may have a gap."""
 ADDRESS_BITS = 28
 """Bits of a scratchpad address."""
 SIGNS = ("uint8", "int8")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
 from itertools import accumulate
 from typing import NamedTuple
@@ -19,7 +19,7 @@ from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.memories import Space
 from npusim.isa.hardware.units import WORKERS
 from npusim.isa.instructions.instruction import Context
-from npusim.isa.instructions.word import WORD_BYTES
+from npusim.isa.instructions.word import BARRIER, WORD_BYTES
 
 UNKNOWN = "unknown "
 """Prefix of an operator that npusim does not have: a host layer that is timed by its bytes alone."""
@@ -294,9 +294,22 @@ class Program:
         return distinct_names(self.states)
 
     @property
+    def code_gaps(self) -> Mapping[int, int]:
+        """Return the multiples of bytes at which the code continues behind barriers with `align`, by instruction."""
+        if not (self.code[:, 0] == BARRIER).any():
+            return {}
+        from npusim.isa.program.gaps import gaps  # most programs have no barriers
+
+        return gaps(self.code)
+
+    @property
     def code_size_bytes(self) -> int:
-        """Return the bytes of all instructions."""
-        return len(self.code) * WORD_BYTES
+        """Return the bytes from the first instruction to the end of the last, with the gaps between them."""
+        end, begin = self.code_address, 0
+        for position, multiple in self.code_gaps.items():
+            end += (position + 1 - begin) * WORD_BYTES
+            end, begin = -(-end // multiple) * multiple, position + 1
+        return end - self.code_address + (len(self.code) - begin) * WORD_BYTES
 
     @property
     def scratchpad_peak_bytes(self) -> int:

@@ -82,7 +82,7 @@ def test_every_row_round_trips(row: type[Instruction]) -> None:
         ("?", within(f'"?" is not an instruction, known are {", ".join(by_mnemonic())}')),
         ("dma.copy szie=4", 'dma.copy: "szie" is not a field, did you mean size?'),
         ("host.call zzz=4", 'host.call: "zzz" is not a field, known are index'),
-        ("ctl.barrier size=4", 'ctl.barrier: "size" is not a field, known are cycles'),
+        ("ctl.barrier size=4", 'ctl.barrier: "size" is not a field, known are cycles, align'),
         ("dma.copy size", 'dma.copy: "size" is not FIELD=VALUE'),
         ("dma.copy size=four", 'dma.copy: size = "four" is not a whole number'),
         ("dma.copy size=", 'dma.copy: size = "" is not a whole number'),

@@ -151,7 +151,7 @@ OPCODES = ", ".join(f"{opcode:#04x}" for opcode in sorted(opcode for opcode, _, 
         (b"\x10", f"instruction word: 1 bytes is unknown; 72 bytes with opcodes {OPCODES}"),
         (b"", f"instruction word: 0 bytes is unknown; 72 bytes with opcodes {OPCODES}"),
         (
-            (0x01 | 1 << 128 + 24).to_bytes(72, "little"),
+            (0x01 | 1 << 128 + 29).to_bytes(72, "little"),
             "ctl.barrier: unused bits of the instruction word are not zero",
         ),
         (
