@@ -12,7 +12,7 @@ import numpy as np
 from npusim.isa.base.elements import Workload
 from npusim.isa.base.errors import CompileError
 from npusim.isa.base.lazy_dataclass import dataclass
-from npusim.isa.base.tensor import HostCall
+from npusim.isa.base.tensor import SIZE_ONLY, HostCall
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.units import Unit
 from npusim.isa.instructions.instruction import Context
@@ -94,7 +94,26 @@ def compile_graph(graph: Graph, hardware: Hardware) -> Program:
     the hardware. That message names the operator, the bytes it needs and the bytes available.
     """
     with _no_collections():
-        return _by_estimates(prepare(graph, hardware))
+        return _repeated(graph, hardware) or _by_estimates(prepare(graph, hardware))
+
+
+_MANY_NODES = 64
+"""Fewest nodes of a graph whose equal layers are worth a search."""
+
+
+def _repeated(graph: Graph, hardware: Hardware) -> Program | None:
+    """Return the program of a graph with many equal layers from that of a few; None for any other graph."""
+    if len(graph.nodes) < _MANY_NODES or all(each.data is not SIZE_ONLY for each in graph.tensors):
+        return None
+    from npusim.scheduler.lengthening import (
+        lengthened,
+        shortened_network,
+    )  # few graphs are large and have sized constants
+
+    network = shortened_network(graph, hardware)
+    if network is None or network.parts is None:
+        return None
+    return lengthened(_by_estimates(network), network.parts, graph)
 
 
 def _by_estimates(network: Network) -> Program:

@@ -79,6 +79,11 @@ OPTIONS = (
         "dot", File, None, "F", "Write the model as a drawing in the DOT language of graphviz.", (TABLE, PROMPT)
     ),
     Option("timing_only", bool, False, None, "Execute no data: the same cycles, no outputs."),
+    Option(
+        "every_layer", bool, False, None,
+        "Simulate all of equal layers, also those that are proven to take the same cycles.",
+        (DEVICES, CACHE, TABLE, DECIDES), "its layers are all simulated",
+    ),
     Option("seed", int, 0, "N", "Seed of random inputs.", least=0),
     Option(
         "what_if", bool, False, None, "Also try each hardware parameter doubled, by simulation.",
@@ -166,6 +171,7 @@ class Request:
     report: File
     dot: File
     timing_only: bool
+    every_layer: bool
     seed: int
     what_if: bool
     no_lever: bool

@@ -154,6 +154,7 @@ def _generate(model: str, request: Request) -> None:
             bucket=request.bucket or BUCKET,
             options=replace(options, sizes=None),
             progress=progress,
+            every_layer=request.every_layer,
         )
     try:
         out = console()
@@ -256,7 +257,12 @@ class _Asked:
         timing_only = timing_only or bool(program.unknown_operators)
         with Progress(f"simulating {program.name}") as progress:
             result = api.simulate(
-                program, values, timing_only=timing_only, seed=request.seed, progress=progress
+                program,
+                values,
+                timing_only=timing_only,
+                seed=request.seed,
+                progress=progress,
+                every_layer=request.every_layer,
             )
         return replace(result, wall_s=replace(result.wall_s, **wall))
 

@@ -11,10 +11,10 @@ belong to the system (`npusim.machine.system`), which also decides what a core r
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 import simpy
@@ -37,7 +37,7 @@ from npusim.machine.clock import Clock
 from npusim.machine.pacing import pace
 from npusim.machine.port import MemoryPort
 from npusim.machine.request import UNPACED, Pace, Requester
-from npusim.machine.trace import INSTRUCTION_FETCH, OTHER_CORE, Execution, Trace, Transfers
+from npusim.machine.trace import INSTRUCTION_FETCH, OTHER_CORE, Execution, Record, Trace, Transfers
 
 if TYPE_CHECKING:
     from npusim.machine.effects import Effects
@@ -85,6 +85,16 @@ def load(program: Program, hardware: Hardware) -> Loaded:
     return Loaded(program, context, instructions, costs)
 
 
+class Watch(Protocol):
+    """Looks at the machine where the code of a launch has gaps, and completes what the launch recorded."""
+
+    def see(self, launch: Launch, position: int) -> None:
+        """Look at the machine before the fetch of the instruction behind a gap."""
+
+    def whole(self, record: Record) -> Record:
+        """Return the record of the whole run."""
+
+
 class Core:
     """One NPU of a system. It runs one program at a time.
 
@@ -127,19 +137,22 @@ class Core:
         memory: Memory | None = None,
         progress: Progress | None = None,
         bases: Mapping[Space, int] = MappingProxyType({}),
+        watch: Watch | None = None,
     ) -> Launch:
         """Start a program at its first instruction. The event `Launch.done` fires when all of it is complete.
 
         bases: byte address in each memory from which the program's addresses count; must be the start of a row.
                0 if none is given. The run time does not depend on it.
+        watch: compares the states of the machine before equal parts of the program.
         """
-        return Launch(self, loaded, memory, progress, bases)
+        return Launch(self, loaded, memory, progress, bases, watch)
 
 
 class Launch:
     """One run of a program on a core. Completions, cycles and addresses count from the start of the launch.
 
-    done: the event that fires when the last instruction completes.
+    done:      the event that fires when the last instruction completes.
+    processes: those of the launch, by the name of their unit, or "fetch" and "dispatch".
     """
 
     def __init__(
@@ -149,8 +162,11 @@ class Launch:
         memory: Memory | None,
         progress: Progress | None,
         bases: Mapping[Space, int],
+        watch: Watch | None = None,
     ) -> None:
         self.core = core
+        self.watch = watch
+        self.processes: dict[str, simpy.Process] = {}
         self.env, self.ports, self.hardware, self.clock = core.env, core.ports, core.hardware, core.clock
         self.program, context, self.instructions, self.costs = loaded
         self.effects: Effects | None = None
@@ -196,10 +212,10 @@ class Launch:
         if not self.instructions:
             self.done.succeed()
             return
-        self.env.process(self._fetch())
-        self.env.process(self._dispatch())
+        self.processes["fetch"] = self.env.process(self._fetch())
+        self.processes["dispatch"] = self.env.process(self._dispatch())
         for unit in sorted(units):
-            self.env.process(self._unit(unit))
+            self.processes[UNIT_NAMES[unit]] = self.env.process(self._unit(unit))
 
     # Front end: fetch, decode and dispatch in program order.
 
@@ -207,13 +223,19 @@ class Launch:
         """Fetch instructions in program order, as long as the fetch buffer has room for one more.
 
         The buffer holds instructions that are requested but not yet dispatched. Each is usable one memory latency
-        after its last burst. A burst that two instructions share is read once.
+        after its last burst. A burst that two instructions share is read once. Where the code has a gap, its address
+        behind the gap is known when the barrier in front of it has arrived.
         """
         most = self.hardware.front_end.fetch_instructions
         space, port = self.code_space, self.ports[self.code_space]
         got = end = self.program.code_address
-        lands = 0
+        lands, gaps = 0, self.program.code_gaps
         for index in range(len(self.instructions)):
+            if index - 1 in gaps:
+                yield self.env.timeout(max(lands - int(self.env.now), 0))
+                if self.watch is not None:
+                    self.watch.see(self, index)
+                got = end = -(-end // gaps[index - 1]) * gaps[index - 1]
             while index - self.next_dispatch >= most:
                 self.fetch_room = self.env.event()
                 yield self.fetch_room
@@ -430,12 +452,11 @@ class Launch:
         left = len(self.instructions) - self.completed
         return f"{self.program.name}: deadlock with {left} instructions left: " + "; ".join(waiting)
 
-    def _transfers(self) -> Transfers:
+    def _transfers(self, parts: Sequence[Transfers]) -> Transfers:
         """Return the transfers at the memory ports during the launch, by start cycle, in cycles of the launch.
 
         Transfers of other cores are all named `OTHER_CORE`.
         """
-        parts = [port.log.since(self.transfers_before[space]) for space, port in self.ports.items()]
         transfers = Transfers.joined(parts)
         if len(parts) > 1:
             transfers = transfers.where(np.argsort(transfers.started, kind="stable"))
@@ -455,40 +476,52 @@ class Launch:
         return cycle if self.clock is None or port_clock is None else self.clock.of(cycle, port_clock)
 
     def result(self) -> Execution:
-        """Return the timeline and the counts of a launch that is done. Call it only once: it shifts the times."""
-        for column in (self.dispatched, self.at_head, self.ready, self.started, self.ended):
-            column -= self.begin
-        trace = Trace(
+        """Return the timeline and the counts of a launch that is done."""
+        record = Record(
             self.units,
-            self.dispatched,
-            self.at_head,
-            self.ready,
-            self.started,
-            self.ended,
+            (self.dispatched, self.at_head, self.ready, self.started, self.ended),
             self.blocked_by,
-            np.minimum([cost.cycles for cost in self.costs], self.ended - self.started),
-            self._transfers(),
+            self.costs,
+            self.program.layer_of,
+            self.accounts,
+            [port.log.since(self.transfers_before[space]) for space, port in self.ports.items()],
         )
-        data, (fetch,) = self.accounts[:-1], self.accounts[-1:]
+        if self.watch is not None:
+            record = self.watch.whole(record)
+        accounts, costs = record.accounts, record.costs
+        dispatched, at_head, ready, started, ended = (column - self.begin for column in record.times)
+        trace = Trace(
+            record.units,
+            dispatched,
+            at_head,
+            ready,
+            started,
+            ended,
+            record.blocked_by,
+            np.minimum([cost.cycles for cost in costs], ended - started),
+            self._transfers(record.transfers),
+        )
+        data, (fetch,) = accounts[:-1], accounts[-1:]
         off_chip = [
             port_actions(self.hardware, space) for space in self.ports if self.hardware.off_chip(space)
         ]
         return Execution(
             None,
-            int(self.ended.max(initial=0)),
+            int(ended.max(initial=0)),
             trace,
-            self._layer_actions(),
+            _layer_actions(record),
             sum(account.get(at.read, 0) for account in data for at in off_chip),
             sum(account.get(at.write, 0) for account in data for at in off_chip),
             sum(fetch.get(at.read, 0) for at in off_chip),
         )
 
-    def _layer_actions(self) -> tuple[dict[str, int], ...]:
-        """Return the action counts per layer: memory actions, counted by the ports, plus those of the instructions."""
-        counts = self.accounts
-        for layer, cost in zip(self.program.layer_of.tolist(), self.costs, strict=True):
-            target = counts[layer]
-            for name, number in cost.actions.items():
-                target[name] = target.get(name, 0) + number
-            target["instruction_issue"] = target.get("instruction_issue", 0) + 1
-        return tuple(counts)
+
+def _layer_actions(record: Record) -> tuple[dict[str, int], ...]:
+    """Return the action counts per layer: memory actions, counted by the ports, plus those of the instructions."""
+    counts = record.accounts
+    for layer, cost in zip(record.layer_of.tolist(), record.costs, strict=True):
+        target = counts[layer]
+        for name, number in cost.actions.items():
+            target[name] = target.get(name, 0) + number
+        target["instruction_issue"] = target.get("instruction_issue", 0) + 1
+    return tuple(counts)

@@ -6,7 +6,7 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import field
 from fractions import Fraction
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import simpy
@@ -35,6 +35,9 @@ from npusim.machine.clock import CoreTime
 from npusim.machine.core import Core, Loaded, Progress, load
 from npusim.machine.core import Launch as LaunchOnCore
 from npusim.machine.trace import Execution
+
+if TYPE_CHECKING:
+    from npusim.machine.repetition import PartWatch
 
 MOST_TURNS = 10_000
 """Iterations after which a WHILE loop that has not ended is reported as an error."""
@@ -127,6 +130,7 @@ class Job:
     runs:   the completed runs, one per repetition.
     holds_scratchpad: inputs or outputs are placed in the scratchpad of the core, so no other job may use the core.
     launch: the running launch; None between launches.
+    watch:  compares the states of the machine before equal parts of a launch.
     """
 
     def __init__(self, order: Order, cores: Sequence[Core]) -> None:
@@ -134,6 +138,7 @@ class Job:
         self.tenant = order.tenant
         self.runs: list[Run] = []
         self.launch: LaunchOnCore | None = None
+        self.watch: PartWatch | None = None
         if order.at < 0 or order.repeat < 1:
             raise SimulationError(
                 f"{order.executable.name}: at cycle {order.at}, {order.repeat} times; "
@@ -313,7 +318,7 @@ class Job:
             bases = {space: base + windows.get(space, 0) for space, base in self._bases.items()}
             if core.clock is not None:
                 yield core.clock.edge()
-            launch = self.launch = core.launch(loaded, memory, self.order.progress, bases)
+            launch = self.launch = core.launch(loaded, memory, self.order.progress, bases, self.watch)
             yield launch.done
             if self._clock is not None:
                 yield self._clock.edge()

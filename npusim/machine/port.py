@@ -73,7 +73,7 @@ class MemoryPort:
         self._wake = Wake(env)
         self._alone = False
         self._planned = _FIRST_PLANNED
-        env.process(self._serve())
+        self.process = env.process(self._serve())
 
     @property
     def transfers(self) -> Transfers:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import simpy
 
@@ -25,11 +26,15 @@ from npusim.isa.hardware.units import Unit
 from npusim.isa.instructions.memory import HostFunction
 from npusim.isa.program.executable import Executable
 from npusim.isa.program.program import Program
+from npusim.isa.program.validate import validate
 from npusim.machine.clock import Clock, ticks_of
 from npusim.machine.core import Core, Progress
 from npusim.machine.job import MOST_TURNS, Bindings, Job, Order
 from npusim.machine.port import MemoryPort
 from npusim.machine.trace import Execution
+
+if TYPE_CHECKING:
+    from npusim.isa.program.repeat import Repeat
 
 SHARED_UNITS = (Unit.HOST,)
 """Units of which a system has only one, shared by all its cores."""
@@ -44,6 +49,7 @@ def execute(
     hardware: Hardware | None = None,
     data: bool = True,
     progress: Progress | None = None,
+    every_layer: bool = False,
 ) -> Execution:
     """Run a program on the simulated machine, alone.
 
@@ -52,16 +58,43 @@ def execute(
     hardware: other hardware than the program was compiled for (same capacities; only the time changes).
     data:     False simulates only the timing: same cycles, no outputs.
     progress: called from time to time with (instructions completed, all instructions).
+    every_layer: simulate all equal layers. Otherwise, without data, those that are proven to take the same cycles are
+              counted (`npusim.machine.repetition`). The numbers are the same.
 
     Raises ProgramError for a program that breaks a rule of the instruction set, SimulationError for wrong
     inputs and for instructions that wait for each other forever.
     """
+    if program.timing_only and not every_layer:
+        from npusim.isa.program.repeat import repeat_of  # no other program has equal parts
+
+        repeat = repeat_of(program)
+        if repeat is not None:
+            return _execute_short(program, repeat, hardware or program.hardware, progress)
     system = System((hardware or program.hardware,))
     bindings = Bindings(inputs or (), states, host_functions or {}) if data else None
     job = system.submit(Executable.of(program), bindings, progress=progress)
     system.run()
     run = job.runs[0]
     return replace(run.parts[0].execution, outputs=run.outputs, states=run.states)
+
+
+def _execute_short(
+    program: Program, repeat: Repeat, hardware: Hardware, progress: Progress | None
+) -> Execution:
+    """Run the short form of a program of equal parts, and the whole one if the parts are not proven to recur."""
+    from npusim.machine.repetition import PartWatch  # only for programs of equal parts
+
+    validate(program, ())
+    system = System((hardware,))
+    job = system.submit(Executable.of(replace(repeat.short, hardware=hardware)), progress=progress)
+    job.watch = watch = PartWatch(repeat, program.layer_of)
+    system.run()
+    if watch.between is None:
+        execution = execute(program, hardware=hardware, data=False, progress=progress, every_layer=True)
+        return replace(execution, equal_layers=f"equal layers were simulated one by one: {watch.why}")
+    execution = job.runs[0].parts[0].execution
+    note = f"{repeat.copies} layers that are equal to the one before were counted, not simulated"
+    return replace(execution, equal_layers=note)
 
 
 class System:

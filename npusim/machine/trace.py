@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import astuple
-from typing import NamedTuple, overload
+from typing import TYPE_CHECKING, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,9 @@ from numpy.typing import NDArray
 from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.memories import Space
+
+if TYPE_CHECKING:
+    from npusim.isa.instructions.instruction import Cost
 
 INSTRUCTION_FETCH = "fetch"
 """The requester name of the front end in transfers."""
@@ -205,6 +208,23 @@ class Trace:
     transfers: Sequence[Transfer]
 
 
+class Record(NamedTuple):
+    """What a launch recorded, in cycles of the system.
+
+    units, times, blocked_by, costs, layer_of: one entry per instruction; times are those of `Trace`, in its order.
+    accounts:  action counts per layer; the last entry is that of the front end.
+    transfers: those of each memory's port.
+    """
+
+    units: NDArray[np.int8]
+    times: Sequence[NDArray[np.int64]]
+    blocked_by: NDArray[np.int8]
+    costs: Sequence[Cost]
+    layer_of: NDArray[np.uint32]
+    accounts: Sequence[dict[str, int]]
+    transfers: Sequence[Transfers]
+
+
 @dataclass(frozen=True)
 class Execution:
     """The result of one launch of a program; all times count from its start.
@@ -215,6 +235,8 @@ class Execution:
     dram_read_bytes, dram_write_bytes: data traffic in whole bursts.
     instruction_bytes: fetched code.
     states: final content of the program's states, one array per state; empty in a run without data.
+    equal_layers: in words, which equal layers were counted instead of simulated, or why none were; empty if the program
+                  is not known to have such layers, or all were to be simulated.
     """
 
     outputs: tuple[Array, ...] | None
@@ -225,3 +247,4 @@ class Execution:
     dram_write_bytes: int
     instruction_bytes: int
     states: tuple[Array, ...] = ()
+    equal_layers: str = ""

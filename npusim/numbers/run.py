@@ -421,6 +421,7 @@ class RunResult:
             "performance_info": asdict(self.performance_info),
             "unknown_operators": self.program.unknown_operators,
             **({"constants": "known by their size only"} if self.program.timing_only else {}),
+            **({"equal_layers": self.execution.equal_layers} if self.execution.equal_layers else {}),
             **(
                 {"weight_bits": self.hardware.mac_array.weight_bits}
                 if self.hardware.mac_array.few_bits

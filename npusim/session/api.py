@@ -170,6 +170,7 @@ def simulate(
     states: Mapping[str, ArrayLike] | None = None,
     progress: Progress | None = None,
     decisions: Mapping[str, int] | None = None,
+    every_layer: bool = False,
 ) -> RunResult: ...
 
 
@@ -184,6 +185,7 @@ def simulate(
     states: Mapping[str, ArrayLike] | None = None,
     progress: Progress | None = None,
     decisions: Mapping[str, int] | None = None,
+    every_layer: bool = False,
 ) -> JobResult: ...
 
 
@@ -197,6 +199,7 @@ def simulate(
     states: Mapping[str, ArrayLike] | None = None,
     progress: Progress | None = None,
     decisions: Mapping[str, int] | None = None,
+    every_layer: bool = False,
 ) -> RunResult | JobResult:
     """Run a program, or an executable, on the simulated machine.
 
@@ -211,6 +214,8 @@ def simulate(
                  neither reads nor changes the states that the program object holds. `result.states` has the new ones.
     decisions:   for an executable without data, the decisions by name (`Executable.decisions`): 1 or 0 for an IF, the
                  number of iterations for a WHILE. All decisions that are reached must be given.
+    every_layer: simulate all of equal layers. Otherwise, without data, those that are proven to take the same cycles
+                 are counted; every number is the same.
 
     Raises NpusimError for inputs or states that do not fit, for a program that cannot finish, and for hardware that
     lacks what the program uses.
@@ -260,6 +265,7 @@ def simulate(
             host_functions=host_functions(program),
             data=not timing_only,
             progress=progress,
+            every_layer=every_layer,
         )
     if states is None and execution.states:
         from npusim.session import inputs as values

@@ -32,6 +32,7 @@ def generate(
     options: Options = FAST,
     weights: str | None = None,
     progress: Callable[[int, int], None] | None = None,
+    every_layer: bool = False,
 ) -> Generation:
     """Time a prompt and the tokens that a language model generates after it.
 
@@ -44,6 +45,7 @@ def generate(
             It generates all tokens for which these suffice. 1 gives every token a program of its own.
     weights: how the weights of products are stored, such as "int4-32"; by default as the model says, else int8.
     progress: called with (number of simulated programs, number of all programs).
+    every_layer: as for `npusim.simulate`.
 
     Each program is compiled and simulated once. Raises NpusimError for a model that generates no tokens, numbers that
     do not fit the model, and hardware that is too small.
@@ -77,7 +79,7 @@ def generate(
         nonlocal done
         graph = check(transformer(config, tokens=tokens, past=past, batch=batch, source=source))
         program = api.compile_program(graph, machine, options)
-        result = api.simulate(program, timing_only=True)
+        result = api.simulate(program, timing_only=True, every_layer=every_layer)
         done += 1
         if progress:
             progress(done, 1 + len(steps))

@@ -98,6 +98,7 @@ performance_info.execTime | number | 1 | PerformanceInfo of the NN HAL: time on 
 performance_info.powerUsage | number | 1 | PerformanceInfo of the NN HAL: energy on the NPU over energy on the CPU.
 unknown_operators.* | integer | | Number of layers of an operator that npusim lacks and times by its bytes.
 constants? | string | | Present if only the sizes of the model's constants are known.
+equal_layers? | string | | Which equal layers were counted instead of simulated, or why none were (`--every-layer`).
 weight_bits? | integer | bits | Present where the hardware stores weights in fewer than 8 bits.
 notes[] | string | | Remarks of the front end that read the model.
 layers[] | @layer | | Operators of the model, in its order.

@@ -98,7 +98,10 @@ class SlotBuilder:
                 self._plan_alone(index, items[index])
         self._place_residents()
         slots: dict[int, Slot] = {}
+        parts, begun = self.residents.network.parts, -1
         for index, (item, plan) in enumerate(zip(items, self._plans, strict=True)):
+            if parts is not None and item.node > begun and parts.starts_part(begun := item.node):
+                self.layout.begin_part()
             if isinstance(item.body, Work):
                 slots.update(zip(plan.slots, self._unhurried(index, item, item.body, plan), strict=True))
             elif isinstance(item.body, Move):

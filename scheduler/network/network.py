@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from npusim.isa.base.errors import CompileError, GraphError
 from npusim.isa.base.identity_cache import IdentityCache
@@ -32,6 +32,9 @@ from npusim.scheduler.network.storage import (
     join_aliases,
     on_the_way,
 )
+
+if TYPE_CHECKING:
+    from npusim.scheduler.network.periods import Shortened
 
 Made = TypeVar("Made")
 Answer = TypeVar("Answer")
@@ -191,6 +194,7 @@ class Network:
     uses:    operator and call of every node.
     aliases: tensors that share memory because their operator moves no bytes.
     memo:    cached values that passes computed.
+    parts:   the equal parts of a graph that was shortened, if the program is to be lengthened again.
     """
 
     graph: Graph
@@ -199,6 +203,7 @@ class Network:
     items: tuple[Item, ...]
     aliases: Aliases
     memo: Memo = field(default_factory=Memo)
+    parts: Shortened | None = None
 
 
 class _Checked(NamedTuple):
@@ -231,16 +236,22 @@ def _check(graph: Graph) -> _Checked:
     return found
 
 
+def check_whole(graph: Graph, hardware: Hardware) -> None:
+    """Check of a graph what `prepare` checks before it looks at single nodes. Raises GraphError and CompileError."""
+    check_lacks(hardware)
+    found = _check(graph)
+    _require_room(graph, hardware, found)
+    require_known(graph)
+
+
 def prepare(graph: Graph, hardware: Hardware) -> Network:
     """Check a graph, simplify it, check the rules of its operators and lower them.
 
     Raises GraphError for a graph that is not well formed and for operators that are malformed or unknown, HardwareError
     for a machine that lacks operators which npusim does not have.
     """
-    check_lacks(hardware)
+    check_whole(graph, hardware)
     found = _check(graph)
-    _require_room(graph, hardware, found)
-    require_known(graph)
     own = {id(node) for node in graph.nodes}
     graph = simplify(graph, hardware)
     answers = Answers()

@@ -240,9 +240,11 @@ def fetched(graph: Graph, item: Item) -> list[int]:
 
 
 def find_storages(
-    graph: Graph, forest: Aliases, items: Sequence[Item], hardware: Hardware
+    graph: Graph, forest: Aliases, items: Sequence[Item], hardware: Hardware, *, brief: bool = False
 ) -> dict[int, Storage]:
     """Return the storages by root tensor, with lifetimes over `items`.
+
+    brief: outputs leave the scratchpad after their last use; else they stay until the end, as all items may read them.
 
     On hardware with `dma.views`, storages that only copies access may be in the scratchpad, too. If the scratchpad
     holds the inputs and outputs of the network (`memory.io`), the host reads and writes them there: they are pinned.
@@ -300,7 +302,7 @@ def find_storages(
             from_npu.update(written)
     for tensor in (*graph.outputs, *states):
         root = root_of(tensor)
-        last[root] = end
+        last[root] = last[root] if brief and last[root] >= 0 else end
         to_dram.add(root)
     ends = (*graph.inputs, *graph.outputs) if hardware.holder("io") == Space.SCRATCHPAD else ()
     pinned = {forest.root(tensor)[0] for tensor in ends}.difference(states)

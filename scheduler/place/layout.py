@@ -48,10 +48,15 @@ class _Map:
         """Append constants and return their address. `spared_bytes` of them have addresses but take no room."""
         self.spared_bytes += spared_bytes
         address = self.end
-        padding = -content.size_bytes % self.alignment
-        self.pieces += (content, Piece(padding, bytes(padding).__bytes__))
-        self.chunk_bytes += content.size_bytes + padding
+        self.pieces.append(content)
+        self.chunk_bytes += content.size_bytes
+        self.pad(-content.size_bytes % self.alignment)
         return address
+
+    def pad(self, size_bytes: int) -> None:
+        """Append unused bytes."""
+        self.pieces.append(Piece(size_bytes, bytes(size_bytes).__bytes__))
+        self.chunk_bytes += size_bytes
 
 
 class Images(NamedTuple):
@@ -105,6 +110,8 @@ class MemoryLayout:
         for root, each in sorted(wanted, key=lambda pair: (-pair[1].size_bytes, pair[0])):
             place = self._maps[self.space(root)]
             size = aligned(each.size_bytes, place.alignment)
+            if sharing.network.parts is not None and self.space(root) != Space.SCRATCHPAD:
+                size = aligned(size, hardware.port_timing(self.space(root)).stripe_bytes)
             first, last = begins.get(each.first, each.first), ends.get(each.last, each.last)
             if root in ends_of_graph or each.pinned:
                 first, last = -1, final
@@ -153,6 +160,12 @@ class MemoryLayout:
         """Return the placement of a tensor in its memory outside of the scratchpad."""
         each = self._graph.tensors[tensor]
         return Placement(each.name, each.type, self.address(tensor), self.space(tensor), each.from_reals)
+
+    def begin_part(self) -> None:
+        """Let the constants that follow begin at the first row of the first bank, as those of each equal part do."""
+        space = self._hardware.holder("constants")
+        place = self._maps[space]
+        place.pad(-place.end % self._hardware.port_timing(space).stripe_bytes)
 
     def finish(self, instructions: int) -> Images:
         """Place the code and return the images of the memories. Raises CompileError for a memory that is too small."""

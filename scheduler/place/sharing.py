@@ -93,7 +93,9 @@ class Sharing:
 
 def share(network: Network, forest: Aliases) -> Sharing:
     """Return the storages of a network. `forest` tells which tensors share memory."""
-    storages = find_storages(network.graph, forest, network.items, network.hardware)
+    storages = find_storages(
+        network.graph, forest, network.items, network.hardware, brief=network.parts is not None
+    )
     inputs: dict[int, tuple[Part, ...]] = {}
     outputs: dict[int, tuple[Part, ...]] = {}
     first_uses: dict[int, int] = {}

@@ -1,0 +1,64 @@
+"""How a program repeats: equal parts that follow one another, each with its data a fixed distance behind the last.
+
+A program that was compiled from a shortened network carries the short program and how it was lengthened. The machine
+may then simulate the short one, if it proves that every further part takes the same cycles.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from npusim.isa.base.identity_cache import IdentityCache
+from npusim.isa.program.program import Program
+
+
+class Range(NamedTuple):
+    """Addresses of a memory that each part accesses `step` bytes behind the part before it.
+
+    first, end: of all parts of the short program.
+    last:       the lowest address of the last part.
+    """
+
+    space: int
+    first: int
+    last: int
+    end: int
+    step: int
+
+
+class Repeat(NamedTuple):
+    """A short program, and the parts of it that the whole program has more often.
+
+    first:  the first instruction of the first of `number` equal parts.
+    size:   instructions of a part.
+    copies: how many more of them the whole program has, behind the last.
+    layers: layers of a part.
+    ranges: what parts access at different addresses, code included, disjoint and apart by whole rows.
+    """
+
+    short: Program
+    first: int
+    size: int
+    number: int
+    copies: int
+    layers: int
+    ranges: tuple[Range, ...]
+
+    @property
+    def end(self) -> int:
+        """The instruction of the short program behind the equal parts."""
+        return self.first + self.number * self.size
+
+
+_REPEATS = IdentityCache[Repeat]()
+
+
+def repeat_of(program: Program) -> Repeat | None:
+    """Return how a program repeats; None if that is not known, for example of one that was read from a file."""
+    return _REPEATS.get(program.code)
+
+
+def remember(program: Program, repeat: Repeat) -> Program:
+    """Note how a program repeats, and return the program."""
+    _REPEATS.put(program.code, repeat)
+    return program

@@ -1,0 +1,275 @@
+"""Equal parts of a program: found, aligned in memory, and repeated.
+
+Two instructions of neighbouring parts are equal if they differ in nothing but addresses outside of the scratchpad and
+in the counts of their waits, which are equal relative to the instructions before them.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npusim.isa.hardware.units import PRODUCERS
+from npusim.isa.instructions.control import Barrier
+from npusim.isa.instructions.instruction import Instruction
+from npusim.isa.instructions.region import Space
+from npusim.isa.instructions.table import column, decode_all, row_of, with_column
+from npusim.isa.instructions.word import WAITS
+from npusim.isa.program.program import Buffer, MemoryImage, Program
+from npusim.isa.program.repeat import Range, Repeat
+
+_FEWEST = 3
+"""Fewest equal parts: the machine compares its states before the second and before the third."""
+
+_ADDRESSES = ("index", "source", "target")
+"""Fields with an address, each beside a field with the memory that it is in."""
+
+Code = NDArray[np.uint8]
+Numbers = NDArray[np.int64]
+
+
+class Parts(NamedTuple):
+    """Equal parts: the first instruction of the first one, the instructions of each, and how many there are."""
+
+    first: int
+    size: int
+    number: int
+
+    @property
+    def end(self) -> int:
+        """The instruction behind the last part."""
+        return self.first + self.number * self.size
+
+
+def equal_parts(program: Program, layers: int) -> Parts | None:
+    """Return the longest run of equal parts of a program, each with so many layers; None if there are fewer than 3."""
+    counts = np.bincount(program.layer_of, minlength=len(program.layers))
+    sums = np.convolve(counts, np.ones(layers, np.int64), "valid")
+    sizes = [size for size, _ in Counter(sums.tolist()).most_common(_MOST_SIZES)]
+    plain, behind = _normalized(program)
+    layer_of = program.layer_of.astype(np.int64)
+    best = None
+    for size in sizes:
+        if not 0 < size < len(plain):
+            continue
+        same = layer_of[size:] - layer_of[:-size] == layers
+        same &= (behind[:-size] == behind[size:]).all(axis=1) & (plain[:-size] == plain[size:]).all(axis=1)
+        edges = np.flatnonzero(np.diff(np.concatenate(([0], same, [0])))).tolist()
+        for first, end in zip(edges[::2], edges[1::2], strict=True):
+            parts = Parts(first, size, (end - first) // size + 1)
+            if parts.number >= _FEWEST and (best is None or parts.number > best.number):
+                best = parts
+    return best
+
+
+_MOST_SIZES = 3
+"""Numbers of instructions in as many successive layers that are tried as the size of a part, most frequent first."""
+
+
+def _normalized(program: Program) -> tuple[Code, Numbers]:
+    """Return the words without addresses and counts of waits, and how far behind each wait is, [n, WAITS]."""
+    code = np.array(program.code)
+    done = _completed(program)
+    behind = np.zeros((len(code), WAITS), np.int64)
+    for number in range(WAITS):
+        units, counts = (column(Barrier, code, f"wait{number}.{name}") for name in ("unit", "count"))
+        behind[:, number] = np.where(counts > 0, done[np.arange(len(code)), units] - counts, 0)
+        code = with_column(Barrier, code, f"wait{number}.count", np.zeros(len(code), np.int64))
+    for row, rows, name, spaces, addresses in _addresses(program.code):
+        kept = np.where(spaces == Space.SCRATCHPAD, addresses, 0)
+        code[rows] = with_column(row, code[rows], name, kept)
+    return code, behind
+
+
+def _completed(program: Program) -> Numbers:
+    """Return how many instructions of each unit precede each instruction, [n + 1, units]."""
+    done = np.zeros((len(program.code) + 1, len(PRODUCERS)), np.int64)
+    units = np.array([each.unit for each in decode_all(program.code)])
+    for unit in PRODUCERS:
+        done[1:, unit] = np.cumsum(units == unit)
+    return done
+
+
+def _addresses(code: Code) -> Iterator[tuple[type[Instruction], Numbers, str, Numbers, Numbers]]:
+    """Yield each field of code that may hold an address outside of the scratchpad.
+
+    It is the class, the instructions of the class, the field's name, the memories, and the addresses.
+    """
+    for opcode in sorted(set(code[:, 0].tolist())):
+        row = row_of(opcode)
+        names = {spec.name for spec in row.specs}
+        rows = np.flatnonzero(code[:, 0] == opcode)
+        for name in _ADDRESSES:
+            if f"{name}_space" in names:
+                spaces, addresses = (column(row, code[rows], field) for field in (f"{name}_space", name))
+                yield row, rows, name, spaces, addresses
+
+
+def aligned(program: Program, parts: Parts, stripe_bytes: int) -> tuple[Program, Parts]:
+    """Return a program whose code has every part, and what follows the last, at a multiple of `stripe_bytes`."""
+    starts = [parts.first + number * parts.size for number in range(parts.number + 1)]
+    word = Barrier(align=stripe_bytes.bit_length() - 1).encode()
+    code = np.insert(program.code, starts, np.frombuffer(word, np.uint8), axis=0)
+    code.flags.writeable = False
+    layer_of = np.insert(program.layer_of, starts, program.layer_of[[start - 1 for start in starts]])
+
+    def moved(position: int) -> int:
+        return position + bisect_left(starts, position + 1)
+
+    buffers = tuple(
+        replace(
+            each,
+            first_instruction=moved(each.first_instruction),
+            last_instruction=moved(each.last_instruction),
+        )
+        for each in program.buffers
+    )
+    made = replace(program, code=code, layer_of=layer_of, buffers=buffers)
+    made = replace(made, dram_size_bytes=made.code_address + made.code_size_bytes)
+    return made, Parts(parts.first + 1, parts.size + 1, parts.number)
+
+
+def ranges_of(program: Program, parts: Parts) -> tuple[Range, ...] | None:
+    """Return what the parts of a program access at different addresses; None if these do not form separate ranges.
+
+    Separate means: no row of a memory belongs to two of them, or to one and to what all parts access alike. Steps are
+    whole stripes, so every part finds its rows in the same banks. What follows the parts does not go back before the
+    last one.
+    """
+    hardware = program.hardware
+    context = program.context
+    accesses: list[list[tuple[int, int, int]]] = [
+        [(each.space, each.address, each.end) for each in (*reads, *writes) if each.space != Space.SCRATCHPAD]
+        for reads, writes in (each.regions(context) for each in decode_all(program.code))
+    ]
+    begin = parts.end - parts.size
+    stepped: list[tuple[int, int, int, int]] = []
+    for position in range(begin, parts.end):
+        for (space, address, end), (_, before, _) in zip(
+            accesses[position], accesses[position - parts.size], strict=True
+        ):
+            stepped.append((space, address, end, address - before))
+    found: list[Range] = []
+    latest = None
+    for space, address, end, step in sorted(stepped):
+        if latest == (space, step):
+            if step:
+                found[-1] = found[-1]._replace(end=max(found[-1].end, end))
+        elif step:
+            found.append(Range(space, address - (parts.number - 1) * step, address, end, step))
+        latest = space, step
+    for each in found:
+        if each.step < 0 or each.step % hardware.port_timing(Space(each.space)).stripe_bytes:
+            return None
+    fixed = [(space, address, end) for space, address, end, step in stepped if not step]
+    earlier = [access for of_one in accesses[:begin] for access in of_one]
+    later = [access for of_one in accesses[parts.end :] for access in of_one]
+    for each in found:
+        row = hardware.port_timing(Space(each.space)).row_bytes
+        low, high = each.first // row * row, -(-each.end // row) * row
+        others = [(other.space, other.first, other.end) for other in found if other is not each]
+        # What is used before the parts may lie behind the range, where its address changes, but not in its last row.
+        unclear = [
+            *(access for access in (*fixed, *others) if access[1] < high and access[2] > low),
+            *(access for access in earlier if access[1] < high and access[2] > each.end),
+            *(access for access in later if access[1] < each.last and access[2] > each.first),
+        ]
+        if any(space == each.space for space, _, _ in unclear):
+            return None
+    return tuple(found)
+
+
+def whole_program(repeat: Repeat) -> Program:
+    """Return the program with all copies of the last part. Its layers and tensors are still those of the short one."""
+    short, end, size, copies = repeat.short, repeat.end, repeat.size, repeat.copies
+    begin = end - size
+    positions = np.concatenate(
+        (np.arange(end), np.tile(np.arange(begin, end), copies), np.arange(end, len(short.code)))
+    )
+    copy = np.concatenate(
+        (
+            np.zeros(end, np.int64),
+            np.repeat(np.arange(1, copies + 1), size),
+            np.full(len(short.code) - end, copies),
+        )
+    )
+    code = np.array(short.code[positions])
+    per_part = _completed(short)[end] - _completed(short)[begin]
+    for number in range(WAITS):
+        units, counts = (column(Barrier, code, f"wait{number}.{name}") for name in ("unit", "count"))
+        raised = np.where(counts > 0, counts + copy * per_part[units], 0)
+        code = with_column(Barrier, code, f"wait{number}.count", raised)
+    for row, rows, name, spaces, addresses in _addresses(code):
+        moved = addresses + _offsets(repeat, spaces, addresses, copy[rows])
+        code[rows] = with_column(row, code[rows], name, moved)
+    code.flags.writeable = False
+    added = sum(each.step for each in repeat.ranges) * copies
+    images = tuple(_lengthened_image(repeat, image) for image in short.images)
+    constants = replace(short.constants, size_bytes=sum(image.size_bytes for image in images))  # type: ignore[type-var]
+    made = replace(
+        short,
+        code=code,
+        layer_of=(short.layer_of[positions] + copy * repeat.layers).astype(np.uint32),
+        code_address=short.code_address + added,
+        constants=constants,
+        images=images,
+        buffers=tuple(_buffers(repeat)),
+    )
+    return replace(made, dram_size_bytes=made.code_address + made.code_size_bytes)
+
+
+def _offsets(repeat: Repeat, spaces: Numbers, addresses: Numbers, copy: Numbers) -> Numbers:
+    """Return how much higher addresses are in the whole program.
+
+    copy: how many copies of the last part precede the instruction, its own included.
+    """
+    offsets = np.zeros_like(addresses)
+    for each in repeat.ranges:
+        inside = (addresses >= each.first) & (addresses < each.end)
+        above = addresses >= each.end
+        steps = np.where(above, repeat.copies, np.where(inside, copy, 0))
+        offsets += np.where(spaces == each.space, steps * each.step, 0)
+    return offsets
+
+
+def _lengthened_image(repeat: Repeat, image: MemoryImage) -> MemoryImage:
+    below = [each for each in repeat.ranges if each.space == image.space and each.end <= image.address]
+    inside = [
+        each
+        for each in repeat.ranges
+        if each.space == image.space and image.address <= each.first < image.end
+    ]
+    return replace(
+        image,
+        address=image.address + repeat.copies * sum(each.step for each in below),
+        size_bytes=image.size_bytes + repeat.copies * sum(each.step for each in inside),
+    )
+
+
+def _buffers(repeat: Repeat) -> Iterator[Buffer]:
+    """Yield the buffers of the whole program: those of the last part but one again in each copy."""
+    end, size = repeat.end, repeat.size
+    for buffer in repeat.short.buffers:
+        first, last = buffer.first_instruction, buffer.last_instruction
+        if first >= end - size:
+            yield _later(buffer, repeat.copies * size, repeat.copies * size)
+            continue
+        last_in_parts = first >= end - 2 * size
+        yield _later(buffer, 0, repeat.copies * size if last >= end and not last_in_parts else 0)
+        if last_in_parts:
+            for number in range(1, repeat.copies + 1):
+                yield _later(buffer, number * size, number * size)
+
+
+def _later(buffer: Buffer, first: int, last: int) -> Buffer:
+    return replace(
+        buffer,
+        first_instruction=buffer.first_instruction + first,
+        last_instruction=buffer.last_instruction + last,
+    )

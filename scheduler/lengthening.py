@@ -1,0 +1,119 @@
+"""Networks of equal layers: a shortened network is compiled, and the instructions of a layer are repeated.
+
+Of many equal layers the compiler schedules a few. If the instructions of neighbouring layers come out equal, the
+program of the whole network has those of one layer as often as needed, with other addresses. Placements are chosen so
+that they do: outputs leave the scratchpad after their last use, and in memory each layer's tensors, constants and code
+begin at the first row of the first bank.
+
+Only networks whose constants are known by their sizes are compiled in this way: data of constants decides how they are
+stored, and how the layers are scheduled.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from npusim.isa.base.tensor import Placement
+from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.hardware.memories import Space
+from npusim.isa.program.program import Blank, Layer, Program
+from npusim.isa.program.repeat import Range, Repeat, remember
+from npusim.kernels.graph.graph import Graph
+from npusim.scheduler.emit.equal_parts import aligned, equal_parts, ranges_of, whole_program
+from npusim.scheduler.network.network import Network, check_whole, prepare
+from npusim.scheduler.network.periods import Shortened, shortened
+
+KEPT = 8
+"""Equal layers of the shortened network. A large scratchpad needs up to 4 until its placements recur, the machine 3 to
+compare its states, and 2 more differ at the end, where nothing is left to be loaded ahead."""
+
+
+def shortened_network(graph: Graph, hardware: Hardware) -> Network | None:
+    """Return the network of a graph with fewer equal layers; None if it has too few of them.
+
+    Raises GraphError and CompileError for the whole graph, as `prepare` does.
+    """
+    if any(hardware.holder(what) != Space.DRAM for what in ("code", "constants", "activations", "io")):
+        return None
+    parts = shortened(graph, KEPT)
+    if parts is None:
+        return None
+    check_whole(graph, hardware)
+    network = prepare(parts.graph, hardware)
+    if len(network.graph.nodes) != len(parts.graph.nodes):
+        return None  # simplified, so its layers have other numbers
+    return replace(network, parts=parts)
+
+
+def lengthened(program: Program, parts: Shortened, graph: Graph) -> Program | None:
+    """Return the program of the whole graph from that of the shortened one; None if its layers' instructions differ."""
+    if program.host_calls or program.spared or not isinstance(program.constants, Blank):
+        return None
+    found = equal_parts(program, parts.size)
+    if found is None:
+        return None
+    short, equal = aligned(program, found, program.hardware.port_timing(Space.DRAM).stripe_bytes)
+    ranges = ranges_of(short, equal)
+    if ranges is None:
+        return None
+    repeat = Repeat(short, *equal, parts.removed, parts.size, ranges)
+    places = _Places(parts, graph, repeat)
+    whole = replace(
+        whole_program(repeat),
+        inputs=tuple(map(places.of, graph.inputs)),
+        outputs=tuple(map(places.of, graph.outputs)),
+        states=tuple(places.of(state.before) for state in graph.states),
+        layers=tuple(_layers(short, parts, graph)),
+    )
+    return remember(whole, repeat)
+
+
+def _layers(short: Program, parts: Shortened, graph: Graph) -> list[Layer]:
+    """Return the layers of the whole program: those of the short one, with the names of the graph's nodes."""
+    layers = []
+    for number, node in enumerate(graph.nodes):
+        layer = short.layers[parts.shortened_node(number)]
+        tensors = tuple(graph.tensors[tensor].name for tensor in node.outputs)
+        layers.append(replace(layer, name=node.name, tensors=tensors))
+    return layers
+
+
+class _Places:
+    """The placements of inputs, outputs and states in the whole program."""
+
+    def __init__(self, parts: Shortened, graph: Graph, repeat: Repeat) -> None:
+        short = repeat.short
+        self._parts, self._graph, self._repeat = parts, graph, repeat
+        ends = (*parts.graph.inputs, *parts.graph.outputs, *(state.before for state in parts.graph.states))
+        self._known = dict(zip(ends, (*short.inputs, *short.outputs, *short.states), strict=True))
+        self._first_uses: dict[int, tuple[int, int]] = {}
+        for number, node in enumerate(graph.nodes):
+            for position, tensor in enumerate((*node.inputs, *node.outputs)):
+                if tensor is not None:
+                    self._first_uses.setdefault(tensor, (number, position))
+
+    def of(self, tensor: int) -> Placement:
+        """Return the placement of a tensor of the whole graph."""
+        parts, graph = self._parts, self._graph
+        like, later = tensor, 0
+        if tensor in self._first_uses:
+            number, position = self._first_uses[tensor]
+            short = parts.shortened_node(number)
+            later = (number - short) // parts.size
+            if tensor not in self._known:
+                node = graph.nodes[short]
+                found = (*node.inputs, *node.outputs)[position]
+                assert found is not None
+                like = found
+        place, each = self._known[like], graph.tensors[tensor]
+        address = place.address
+        for one in self._repeat.ranges:
+            if one.space == place.space and one.first <= place.address < self._end(one):
+                address += one.step * later
+            elif one.space == place.space and place.address >= self._end(one):
+                address += one.step * self._repeat.copies
+        return Placement(each.name, each.type, address, place.space, each.from_reals)
+
+    def _end(self, one: Range) -> int:
+        """Return the end of a range with the parts behind the equal ones."""
+        return one.end + one.step * (self._parts.kept - self._repeat.number)

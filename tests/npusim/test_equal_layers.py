@@ -1,0 +1,213 @@
+"""Networks of equal layers: compiled from a few of them, and simulated once where that changes no number."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import npusim
+from npusim.frontends.transformer.config import TransformerConfig
+from npusim.frontends.transformer.network import transformer
+from npusim.frontends.transformer.published import configuration
+from npusim.frontends.transformer.weights import parse
+from npusim.isa.instructions.table import decode_all, encode_all
+from npusim.isa.program.program import Program
+from npusim.isa.program.repeat import repeat_of
+from npusim.isa.program.validate import validate
+from npusim.kernels.graph.graph import Graph
+from npusim.machine.system import execute
+from npusim.scheduler.compile import _by_estimates
+from npusim.scheduler.emit.equal_parts import equal_parts
+from npusim.scheduler.lengthening import KEPT
+from npusim.scheduler.network.network import prepare
+from npusim.scheduler.network.periods import shortened
+from npusim.session import api
+
+SMALL = configuration("qwen2_0.5b")
+assert SMALL is not None
+SMALL = replace(
+    SMALL, name="small", layers=KEPT + 8, hidden=128, heads=4, kv_heads=2, head_size=32, rotary=32, inner=320,
+    vocabulary=512,
+)  # fmt: skip
+
+
+def graph_of(config: TransformerConfig, tokens: int, past: int) -> Graph:
+    return transformer(config, tokens=tokens, past=past, batch=1)
+
+
+def compiled(config: TransformerConfig, tokens: int, past: int, hw: str, *changes: str) -> Program:
+    return api.compile_program(graph_of(config, tokens, past), npusim.hardware(hw, changes))
+
+
+@cache
+def small() -> Program:
+    return compiled(SMALL, 1, 64, "mobile-4096")
+
+
+def numbers(program: Program, *, every_layer: bool) -> dict[str, Any]:
+    """All of the JSON but the time on the clock and the line about equal layers."""
+    found: dict[str, Any] = npusim.simulate(program, timing_only=True, every_layer=every_layer).to_dict()
+    return {name: value for name, value in found.items() if name not in ("wall_s", "equal_layers")}
+
+
+def assert_equal(program: Program) -> str:
+    """The run that counts gives the numbers, columns and transfers of the run of all layers; returns its line."""
+    counted, whole = (execute(program, data=False, every_layer=every) for every in (False, True))
+    assert not whole.equal_layers
+    assert counted.cycles == whole.cycles
+    assert counted.layer_actions == whole.layer_actions
+    for name in ("unit", "dispatched", "at_head", "ready", "started", "ended", "blocked_by", "busy"):
+        assert np.array_equal(getattr(counted.trace, name), getattr(whole.trace, name)), name
+    assert counted.trace.transfers == whole.trace.transfers
+    assert numbers(program, every_layer=False) == numbers(program, every_layer=True)
+    return counted.equal_layers
+
+
+MODELS = (
+    SMALL,
+    replace(SMALL, name="int4", weights=parse("int4-32")),
+    replace(SMALL, name="wide", heads=8, kv_heads=8, inner=1024),
+    replace(SMALL, name="deep", layers=40, hidden=64, inner=128),
+    replace(SMALL, name="whole heads", kv_heads=4, query_norms="head"),
+)
+MACHINES = (
+    ("mobile-4096",),
+    ("mobile-1024",),
+    ("edge-128", "dram.size_mib=256"),
+    ("mobile-4096", "scratchpad.size_kib=512", "dram.banks=4"),
+    ("mobile-1024", "dram.row_bytes=1024", "front_end.queue_depth=4"),
+    ("mobile-4096", "dram.latency_ns=90", "dma.channels=1"),
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: " ".join(machine))
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: str(model.name))
+def test_every_number_is_that_of_all_layers(model: TransformerConfig, machine: tuple[str, ...]) -> None:
+    counted = 0
+    for tokens, past in ((24, 0), (1, 64)):
+        program = compiled(model, tokens, past, *machine)
+        line = assert_equal(program)
+        counted += "counted, not simulated" in line
+        assert line or repeat_of(program) is None
+    assert counted or machine[0] == "edge-128"
+
+
+@pytest.mark.slow
+def test_layers_of_a_decode_step_are_counted() -> None:
+    program = small()
+    line = assert_equal(program)
+    assert line == "8 layers that are equal to the one before were counted, not simulated"
+    assert npusim.simulate(program, timing_only=True).to_dict()["equal_layers"] == line
+    assert "equal_layers" not in npusim.simulate(program, timing_only=True, every_layer=True).to_dict()
+
+
+@pytest.mark.slow
+def test_the_program_does_the_work_of_all_layers() -> None:
+    """Multiply-accumulates, layers, names and constants are those of a compilation without equal parts."""
+    graph, machine = graph_of(SMALL, 1, 64), npusim.hardware("mobile-4096")
+    program, plain = small(), _by_estimates(prepare(graph, machine))
+    assert repeat_of(program) is not None
+    assert repeat_of(plain) is None
+    assert [replace(layer, unit="") for layer in program.layers] == [
+        replace(layer, unit="") for layer in plain.layers
+    ]
+    for ends in ("inputs", "outputs"):
+        mine, other = getattr(program, ends), getattr(plain, ends)
+        assert [(each.name, each.type) for each in mine] == [(each.name, each.type) for each in other]
+        places = sorted((each.address, each.end) for each in mine)
+        assert all(end <= begin for (_, end), (begin, _) in pairwise(places))
+    assert 0 <= len(program.constants) - len(plain.constants) <= (SMALL.layers + 1) * 16384
+    ours, theirs = (npusim.simulate(each, timing_only=True) for each in (program, plain))
+    assert ours.macs == theirs.macs
+    assert abs(int(ours.cycles) - int(theirs.cycles)) <= 0.02 * int(theirs.cycles)
+
+
+@pytest.mark.slow
+def test_a_program_is_checked_and_read_as_any_other(tmp_path: Path) -> None:
+    program = small()
+    validate(program, decode_all(program.code))
+    npusim.save_program(program, tmp_path / "small.npu")
+    read = npusim.load_program(tmp_path / "small.npu")
+    assert isinstance(read, Program)
+    assert repeat_of(read) is None
+    assert numbers(read, every_layer=False) == numbers(program, every_layer=False)
+
+
+@pytest.mark.slow
+def test_other_rows_are_not_taken_for_the_same() -> None:
+    """On hardware with other rows and banks the parts are not apart by whole stripes."""
+    program = small()
+    other = npusim.hardware("mobile-4096", ["dram.row_bytes=8192", "dram.banks=16"])
+    counted, whole = (
+        npusim.simulate(program, timing_only=True, hardware=other, every_layer=every)
+        for every in (False, True)
+    )
+    assert counted.execution.equal_layers.startswith("equal layers were simulated one by one: ")
+    assert counted.cycles == whole.cycles
+
+
+def test_a_layer_that_differs_ends_the_run_of_equal_ones() -> None:
+    windows = [0] * SMALL.layers
+    assert shortened(graph_of(SMALL, 1, 64), KEPT) is not None
+    windows[SMALL.layers // 2] = 32
+    assert shortened(graph_of(replace(SMALL, windows=tuple(windows)), 1, 64), KEPT) is None
+
+
+@pytest.mark.parametrize("field", ["row_halvings", "waits"])
+def test_a_part_with_another_instruction_is_none_of_the_equal_ones(field: str) -> None:
+    program = small()
+    repeat = repeat_of(program)
+    assert repeat is not None
+    short, layers = repeat.short, repeat.layers
+    assert equal_parts(short, layers) is not None
+    instructions = decode_all(short.code)
+    middle = repeat.first + repeat.number // 2 * repeat.size
+    at = next(
+        at
+        for at in range(middle, middle + repeat.size)
+        if hasattr(instructions[at], "row_halvings") and instructions[at].waits
+    )
+    old = instructions[at]
+    ((unit, count), *rest) = old.waits
+    changes: dict[str, Any] = {
+        "row_halvings": {"row_halvings": getattr(old, "row_halvings", 0) + 1},
+        "waits": {"waits": ((unit, count - 1), *rest)},
+    }
+    instructions[at] = replace(old, **changes[field])
+    parts = equal_parts(replace(short, code=encode_all(instructions)), layers)
+    assert parts is None or not parts.first <= at < parts.end
+
+
+@settings(max_examples=8, deadline=None)
+@given(
+    layers=st.integers(KEPT + 3, KEPT + 12),
+    hidden=st.sampled_from([64, 96, 160]),
+    inner=st.integers(1, 9).map(lambda number: 48 * number),
+    heads=st.sampled_from([(4, 4), (4, 2), (4, 1)]),
+    shape=st.sampled_from([(16, 0), (1, 40), (4, 100)]),
+    bits=st.sampled_from(["int8", "int4-32"]),
+    machine=st.sampled_from(MACHINES),
+)
+@pytest.mark.slow
+def test_random_models_keep_every_number(
+    layers: int,
+    hidden: int,
+    inner: int,
+    heads: tuple[int, int],
+    shape: tuple[int, int],
+    bits: str,
+    machine: tuple[str, ...],
+) -> None:
+    model = replace(
+        SMALL, layers=layers, hidden=hidden, inner=inner, heads=heads[0], kv_heads=heads[1], weights=parse(bits)
+    )  # fmt: skip
+    assert_equal(compiled(model, *shape, *machine))
