@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
+Source = TypeVar("Source")
 Value = TypeVar("Value")
 
 
@@ -20,6 +22,11 @@ class IdentityCache(Generic[Value]):
 
     def __len__(self) -> int:
         return len(self._values)
+
+    def of(self, source: Source, compute: Callable[[Source], Value]) -> Value:
+        """Return the value of an object, which `compute` gives at the first call."""
+        value = self.get(source)
+        return self.put(source, compute(source)) if value is None else value
 
     def get(self, source: object) -> Value | None:
         """Return the value of an object; None if there is none."""

@@ -61,7 +61,7 @@ _STAGES = IdentityCache[OutputStage]()
 
 def convolution_stage(call: Call) -> OutputStage:
     """Return the output stage of a convolution. It is the same on every machine, so it is remembered with the call."""
-    return _STAGES.get(call) or _STAGES.put(call, output_stage(call, convolution_multipliers, "double"))
+    return _STAGES.of(call, lambda call: output_stage(call, convolution_multipliers, "double"))
 
 
 def in_bytes(work: Work, size: int) -> Work:

@@ -97,9 +97,7 @@ _LENGTHS = IdentityCache[dict[tuple[int, bool], Lengths]]()
 
 def _tensor_lengths(tensor: Array, zero_point: int, skips: bool) -> Lengths:
     """Return the packed lengths of a constant tensor (`npusim.isa.arithmetic.packing.lengths`)."""
-    known = _LENGTHS.get(tensor)
-    if known is None:
-        known = _LENGTHS.put(tensor, {})
+    known = _LENGTHS.of(tensor, lambda _: {})
     if (zero_point, skips) not in known:
         known[zero_point, skips] = lengths(tensor, zero_point, skips)
     return known[zero_point, skips]

@@ -65,14 +65,14 @@ class BlockShape(NamedTuple):
 
 def block_shape(array: MacArray) -> BlockShape:
     """Return the timing parameters of a MAC array of the block engine type."""
-    known = _SHAPES.get(array)
-    if known is not None:
-        return known
+    return _SHAPES.of(array, _block_shape)
+
+
+def _block_shape(array: MacArray) -> BlockShape:
     values = dict(vars(array.blocks))
     values["input_grain"] = values.pop("input_grain_kib")
     values["accumulator_grain"] = values.pop("accumulator_grain_kib")
-    shape = BlockShape(**values, map_port=array.ifm_bytes_per_cycle, weight_port=array.weight_bytes_per_cycle)
-    return _SHAPES.put(array, shape)
+    return BlockShape(**values, map_port=array.ifm_bytes_per_cycle, weight_port=array.weight_bytes_per_cycle)
 
 
 _SHAPES = IdentityCache[BlockShape]()

@@ -123,10 +123,11 @@ accumulator half for the group after the next one is free."""
 
 def array_shape(array: MacArray) -> ArrayShape:
     """Return the timing parameters of a MAC array. Accumulators are split evenly over columns and halves."""
-    known = _SHAPES.get(array)
-    if known is not None:
-        return known
-    shape = ArrayShape(
+    return _SHAPES.of(array, _array_shape)
+
+
+def _array_shape(array: MacArray) -> ArrayShape:
+    return ArrayShape(
         array.rows,
         array.columns,
         array.shadow_weights,
@@ -135,7 +136,6 @@ def array_shape(array: MacArray) -> ArrayShape:
         array.weight_bytes_per_cycle,
         array.output_lanes,
     )
-    return _SHAPES.put(array, shape)
 
 
 _SHAPES = IdentityCache[ArrayShape]()
