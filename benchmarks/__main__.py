@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 
-from benchmarks.limits import BENCHMARKS, Row
-from benchmarks.measure import BenchmarkError
+from benchmarks.limits import BENCHMARKS
+from benchmarks.measure import BenchmarkError, Row
 from benchmarks.peers import Missing
 from benchmarks.reach import MEASURES as REACH
 from benchmarks.reach import reach
@@ -30,7 +31,7 @@ def main() -> int:
     """Run what the command line names; returns the exit status."""
     parser = _parser()
     options = parser.parse_args()
-    parts = {"reach": REACH, "slopes": LINES}.get(options.name, ())
+    parts: Sequence[str] = {"reach": tuple(REACH), "slopes": tuple(LINES)}.get(options.name, ())
     if other := [name for name in options.only if name not in parts]:
         where = f"may be {', '.join(parts)}" if parts else "is for reach and slopes"
         parser.error(f"--only: {', '.join(other)}: {where}")

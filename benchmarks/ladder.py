@@ -182,7 +182,8 @@ def _read(path: Path) -> Points:
     if not path.is_file():
         return {}
     with path.open(newline="") as file:
-        return {Place(*names, float(factor)): int(cycles) for *names, factor, cycles in csv.reader(file)}
+        rows = csv.reader(file)
+        return {Place(*names, float(factor)): int(cycles) for *names, factor, cycles in rows}  # type: ignore[arg-type, call-arg]
 
 
 def _print(points: Points, found: Sequence[Loss]) -> int:

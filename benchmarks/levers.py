@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import npusim
+from npusim.kernels.graph.graph import Graph
 from npusim.numbers.answer import Lever
 from npusim.numbers.variants import Variant
 from npusim.session import api
@@ -61,8 +62,8 @@ def cell(model: str, preset: str) -> Cell:
     return Cell(model, preset, found, answer.note if answer else "", held, best)
 
 
-def _holds(graph: object, preset: str, lever: Lever) -> bool:
-    """Whether the keys of a line, given as text, take its cycles. A command is tried elsewhere."""
+def _holds(graph: Graph, preset: str, lever: Lever) -> bool:
+    """Return whether a run with the keys of a line, given as text, takes its cycles. Commands are tried elsewhere."""
     if lever.do:
         return True
     hardware = npusim.hardware(preset, [f"{path}={value}" for path, value in lever.set.items()])

@@ -31,6 +31,7 @@ def main(files: dict[str, str]) -> None:
     for name in dict.fromkeys((*REUSED, *COMPILED)):
         graph = npusim.load(files.get(name, name))
         program = npusim.compile(graph, base)
+        assert isinstance(program, npusim.Program)
         npusim.simulate(program, timing_only=True)
         if name in REUSED:
             taken[f"reuse {name}"] = _per_point([_reuse(program, each) for each in _timings(base)])

@@ -69,7 +69,9 @@ def _convolution(
     depth, rng = network.type(values).shape[3], np.random.default_rng(channels)
     filters = rng.integers(-127, 128, (channels, taps, taps, depth)).astype(np.int8)
     weights = network.constant(f"{name} weights", filters, per_channel(np.full(channels, 0.01), 0))
-    scales = per_channel(np.full(channels, 0.01 * network.type(values).quantization.scales[0]), 0)
+    scaling = network.type(values).quantization
+    assert scaling is not None
+    scales = per_channel(np.full(channels, 0.01 * scaling.scale), 0)
     bias = network.constant(f"{name} bias", np.zeros(channels, np.int32), scales)
     return network.conv_2d(values, weights, bias, CODES, activation=activation, name=name)
 

@@ -23,7 +23,7 @@ Result = TypeVar("Result")
 def main(model: str, rounds: int) -> None:
     """Measure load + compile + exact simulation against one inference of the LiteRT reference kernels."""
     import numpy as np
-    from ai_edge_litert.interpreter import Interpreter, OpResolverType  # type: ignore[import-untyped]
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
     peer = Interpreter(
         model_path=model, experimental_op_resolver_type=OpResolverType.BUILTIN_REF, num_threads=1

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import cache
 from math import fsum, inf
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from benchmarks.silicon import described
 from benchmarks.silicon.described import Network, deployed
 from benchmarks.silicon.ethos_u55 import network as file_of
 from benchmarks.silicon.frame import Bar, Chip, Compared, Fit, Measurement
+from npusim.isa.base.elements import Workload
 from npusim.isa.hardware.cpu import CpuCore, core_time_us, cpu_core
 from npusim.isa.hardware.file import hardware
 from npusim.isa.hardware.hardware import Host
@@ -95,7 +96,7 @@ HELD_OUT = tuple(sorted(NETWORKS)[2::3])
 
 
 @cache
-def work(name: str) -> tuple[described.Workload, ...]:
+def work(name: str) -> tuple[Workload, ...]:
     """What the operators of a network ask. Raises `peers.Missing`."""
     return tuple(NETWORKS[name]() if name in NETWORKS else _of_file(name))
 
@@ -171,12 +172,17 @@ def _equations() -> tuple[list[str], Equations]:
 
 
 def _changed(core: CpuCore, key: str, factor: float) -> CpuCore:
-    """The core with so many times the time that goes with a constant."""
-    return replace(core, **{key: _scaled(core, key, factor)})
+    """Return the core with the time that a constant stands for multiplied by `factor`."""
+    return _with(core, {key: _scaled(core, key, factor)})
+
+
+def _with(core: CpuCore, constants: Mapping[str, Any]) -> CpuCore:
+    """Return the core with other values of some constants."""
+    return replace(core, **constants)
 
 
 def _scaled(core: CpuCore, key: str, factor: float) -> float:
-    """A constant for so many times its time; a rate for no time at all is infinite."""
+    """Return a constant whose time is multiplied by `factor`; without any time a rate is infinite."""
     value: float = getattr(core, key)
     if key in COSTS:
         return value * factor
@@ -204,7 +210,7 @@ def predicted_apart() -> list[Compared]:
     for at, name in enumerate(names):
         if name in measured:
             constants = dict(zip(KEYS, _constants(core, equations.without(at)), strict=True))
-            apart.append(Compared(measured[name], time_ms(name, replace(core, **constants), host)))
+            apart.append(Compared(measured[name], time_ms(name, _with(core, constants), host)))
     return apart
 
 

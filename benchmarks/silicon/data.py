@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
 
-from benchmarks.silicon.frame import Agreement, Chip, Compared
-from benchmarks.silicon.page import Result, agreement, held_out, ranges
+from benchmarks.silicon.frame import Agreement, Chip, Compared, agreement
+from benchmarks.silicon.page import Result, held_out, ranges
 from npusim.isa.base.version import npusim_version
 from npusim.isa.hardware.file import hardware, list_presets, toml_value
 

@@ -156,14 +156,12 @@ def agreement(rows: Sequence[Compared]) -> Agreement:
 
 
 def _by_network(rows: Sequence[Compared]) -> tuple[list[float], list[float]]:
-    """Measured and simulated of each network, geometric means."""
-    found: dict[Path, list[Compared]] = {}
+    """Return the geometric means of the measured and the simulated values of each network."""
+    by_network: dict[Path, list[Compared]] = {}
     for row in rows:
-        found.setdefault(row.measurement.file, []).append(row)
-    measured, simulated = (
-        [exp(fmean([log(value(row)) for row in same])) for same in found.values()]
-        for value in (lambda row: row.measurement.value, lambda row: row.simulated)
-    )
+        by_network.setdefault(row.measurement.file, []).append(row)
+    measured = [exp(fmean([log(row.measurement.value) for row in same])) for same in by_network.values()]
+    simulated = [exp(fmean([log(row.simulated) for row in same])) for same in by_network.values()]
     return measured, simulated
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from io import StringIO
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from benchmarks.silicon.frame import Compared
 from benchmarks.silicon.page import Result
@@ -40,7 +40,7 @@ def svg(results: Sequence[Result]) -> str:
     """The figure as text; equal for equal rows."""
     import matplotlib
 
-    style = {
+    style: Any = {
         "svg.fonttype": "none",
         "svg.hashsalt": "npusim",
         "font.family": "sans-serif",

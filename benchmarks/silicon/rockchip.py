@@ -72,6 +72,7 @@ def timed(preset: str, model: str, tokens: int, past: int) -> Times:
 
     graph = check(transformer(BY_NAME[model].config, tokens=tokens, past=past))
     result = npusim.simulate(npusim.compile(graph, preset), timing_only=True)
+    assert isinstance(result, npusim.RunResult)
     calls = sum(layer.unit == "host" for layer in result.layers)
     return Times(result.latency_ms, _busy_ms(result, "dram"), _busy_ms(result, "host"), calls)
 

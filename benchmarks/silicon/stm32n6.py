@@ -159,19 +159,20 @@ def _flash_fit() -> Iterator[Fit]:
     from npusim.isa.hardware.file import hardware
 
     flash = next(memory for memory in hardware(PRESET).memory if memory.name == "flash")
-    said = []
+    rates = []
     for names, version in PAIRS:
         more, less = (
             next(row for row in _rows() if row["model"] == name and version in row["memory_config"])
             for name in names
         )
-        said.append((_weights(more) - _weights(less)) / (_time(more) - _time(less)) * 1e-6)
-    apart = [median(said[:at] + said[at + 1 :]) for at in range(len(said))]
+        rates.append((_weights(more) - _weights(less)) / (_time(more) - _time(less)) * 1e-6)
+    apart = [median(rates[:at] + rates[at + 1 :]) for at in range(len(rates))]
+    assert flash.bandwidth_gb_per_s is not None
     yield Fit(
         "memory.flash.bandwidth_gb_per_s",
         flash.bandwidth_gb_per_s,
-        len(said),
-        median(said),
+        len(rates),
+        median(rates),
         min(apart),
         max(apart),
     )

@@ -136,7 +136,8 @@ class Layers:
 
     def global_pool(self, x: int) -> int:
         """AVERAGE_POOL_2D over the plane."""
-        return self.writer.average_pool_2d(x, self.shape(x)[1:3])
+        height, width = self.shape(x)[1:3]
+        return self.writer.average_pool_2d(x, (height, width))
 
     def mean(self, x: int) -> int:
         """MEAN over the plane, which stays as one pixel."""
