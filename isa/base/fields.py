@@ -71,7 +71,7 @@ class Fault(NamedTuple):
 
 
 class Field:
-    """A key of a table. Each subclass is a type of value; `allowed` says in words which values the key may have.
+    """A key of a table. Each subclass is a type of value; `allowed` states the values that the key may have.
 
     description: the meaning of the key, for messages and manuals.
     default:     the value of an absent key; None makes the value optional.
@@ -81,7 +81,7 @@ class Field:
     """
 
     json: str
-    """The type in JSON."""
+    """The type in JSON Schema; lists and tables have none."""
 
     allowed = ""
     choices: tuple[Any, ...] = ()
@@ -243,8 +243,6 @@ class _Choice(Field):
 class _List(Field):
     """A list of values; a frozen table holds it as a tuple."""
 
-    json = "array"
-
     def __init__(self, item: Field, *description: str, max_length: int | None = None, **common: Any) -> None:
         super().__init__(*description, **common)
         self.item: Field = item
@@ -263,7 +261,7 @@ class _List(Field):
             faults.append(Fault(keys, "wrong", value))
             return None
         count = len(faults)
-        items = tuple(self.item.read(each, (*keys, at), faults) for at, each in enumerate(value))
+        items = tuple(self.item.read(item, (*keys, at), faults) for at, item in enumerate(value))
         if len(faults) == count and self.max_length is not None and len(items) > self.max_length:
             faults.append(Fault(keys, "wrong", value))
         return items
@@ -272,7 +270,6 @@ class _List(Field):
 class _Table(Field):
     """A table inside a table."""
 
-    json = "object"
     allowed = "a table"
 
     def __init__(self, table: type[Section], *description: str, **common: Any) -> None:
@@ -335,7 +332,7 @@ class Section:
 
     model_fields: ClassVar[dict[str, Field]] = {}
     model_config: ClassVar[Mapping[str, Any]] = {"frozen": True, "extra": "forbid", "strict": True}
-    """The name that tables had as models of pydantic; it goes with the next version."""
+    """Kept for one version: tables were models of pydantic, which have this attribute."""
 
     def __init_subclass__(cls) -> None:
         """Collect the fields of the base classes, from the last one on, and those of the class itself."""

@@ -31,34 +31,35 @@ def read(path: Path, shown: str, kind: user_file.Kind, fault: type[NpusimError])
         raise fault(f"{shown}: nested too deeply") from None
     except ValueError as error:
         # tomllib.TOMLDecodeError, or ValueError itself for an integer of thousands of digits.
-        what = re.match(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)$", str(error))
-        if what is None:
+        match = re.match(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)$", str(error))
+        if match is None:
             raise fault(f"{shown}: not valid TOML: {error}") from None
-        position = f"line {what[2]}, column {what[3]}" if what[2] else "end of file"
-        raise fault(f"{shown}: {position}: not valid TOML: {what[1]}") from None
+        position = f"line {match[2]}, column {match[3]}" if match[2] else "end of file"
+        raise fault(f"{shown}: {position}: not valid TOML: {match[1]}") from None
 
 
 def merged(base: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
     """Merge `values` over `base`, table by table; in lists, tables with the same name are merged."""
     result = dict(base)
     for key, item in values.items():
-        result[key] = _over(result.get(key), item)
+        result[key] = _merged_value(result.get(key), item)
     return result
 
 
-def _over(below: Any, item: Any) -> Any:
-    if isinstance(below, dict) and isinstance(item, dict):
-        return merged(below, item)
-    if not (isinstance(below, list) and isinstance(item, list)):
-        return item
-    if not all(isinstance(each, dict) and isinstance(each.get("name"), str) for each in (*below, *item)):
-        return item
-    by_name = {each["name"]: each for each in below}
-    if len({each["name"] for each in item}) < len(item):
-        return [*below, *item]  # keep duplicates for the later check of names
-    return list(
-        (by_name | {each["name"]: merged(by_name.get(each["name"], {}), each) for each in item}).values()
-    )
+def _merged_value(base: Any, value: Any) -> Any:
+    """Return a value, merged over that of the base if both are tables or lists of named tables."""
+    if isinstance(base, dict) and isinstance(value, dict):
+        return merged(base, value)
+    if not (isinstance(base, list) and isinstance(value, list)):
+        return value
+    if not all(isinstance(table, dict) and isinstance(table.get("name"), str) for table in (*base, *value)):
+        return value
+    by_name = {table["name"]: table for table in base}
+    if len({table["name"] for table in value}) < len(value):
+        return [*base, *value]  # keep duplicates for the later check of names
+    for table in value:
+        by_name[table["name"]] = merged(by_name.get(table["name"], {}), table)
+    return list(by_name.values())
 
 
 def listed(faults: Mapping[str, str]) -> str:

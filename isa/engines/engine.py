@@ -28,8 +28,8 @@ class Problem(NamedTuple):
     """The sizes of a convolution that an instruction lets the array compute.
 
     by_channel:  True for a depthwise convolution.
-    few_bits:    weights have the array's `weight_bits` bits, else 8.
-    looked_up:   the output stage replaces each output by its entry in a table.
+    few_bits:    True if weights have the array's `weight_bits` bits, False if they have 8.
+    looked_up:   True if the output stage replaces each output by its entry in a table.
     value_bytes: bytes of a feature-map value in the buffers of the array: 2 for int16.
     """
 

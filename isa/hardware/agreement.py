@@ -76,7 +76,7 @@ class Agreement:
         return name.split()[0] if name.endswith("'s estimates") else ""
 
     def covers(self, path: str, value: object) -> bool:
-        """Whether a key may have another value than the preset's: one between those that rows were simulated with."""
+        """Return whether a value of a key is between those that the rows of the preset were simulated with."""
         if path not in self.settings or isinstance(value, bool) or not isinstance(value, int | float):
             return False
         least, most = self.settings[path]

@@ -348,7 +348,7 @@ class Hardware(Section):
     )
 
     def lacks(self, operator: str) -> bool:
-        """Whether the hardware file states that the NPU lacks an operator."""
+        """Return whether the hardware file states that the NPU lacks an operator."""
         return self.is_host_alone or operator in self.lacks_operators
 
     @property
@@ -424,13 +424,13 @@ class Hardware(Section):
         return self.dram_bytes if space == Space.DRAM else self.scratchpad_bytes
 
     def off_chip(self, space: Space) -> bool:
-        """Whether a memory is outside the NPU's chip."""
+        """Return whether a memory is outside the NPU's chip."""
         return space == Space.DRAM or (
             space >= FIRST_FURTHER and not self.memory[space - FIRST_FURTHER].on_chip
         )
 
     def is_writable(self, space: Space) -> bool:
-        """Whether a memory can be written while a program runs."""
+        """Return whether a memory can be written while a program runs."""
         return space < FIRST_FURTHER or self.memory[space - FIRST_FURTHER].writable
 
     def holder(self, content: Content) -> Space:

@@ -1,1 +1,1 @@
-"""Graphs: the value that every front front end makes, its check, and rewrites that keep its bytes."""
+"""Graphs: the value that every front end makes, its check, and rewrites that keep its bytes."""

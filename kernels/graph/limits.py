@@ -8,11 +8,11 @@ from npusim.kernels.graph.folding import MOST_TOTAL
 
 MOST_OPERATIONS = 1 << 13
 """Maximum number of operations of a model without weights, with those in branches and loop bodies. Compiling and timing
-one takes about a millisecond, so a small file takes a few seconds at most."""
+an operation takes about a millisecond, so a small file takes a few seconds at most."""
 
 WEIGHT_BYTES = 16
-"""Bytes of weights in a file for which it may have one more operation: a file that is large because of its weights is a
-real network, and its time is in proportion to its size."""
+"""Bytes of weights that allow a file one more operation. A file that is large because of its weights is a real network,
+and its time is in proportion to its size."""
 
 MOST_WRITTEN_OUT = 1 << 14
 """Maximum number of operations that functions, fragments and loops of a model without weights are expanded into, before
@@ -27,8 +27,9 @@ class Budget:
     """Operations and constants that a model file may still add; the builders of all its graphs share one budget.
 
     weight_bytes: bytes of weights in the file.
-    elements:     of constants that may still be added.
-    operations, written_out: operations that were added, and those that loops and functions were expanded into.
+    elements:     elements of constants that may still be added.
+    operations:   operations that were added.
+    written_out:  operations that loops and functions were expanded into.
     """
 
     weight_bytes: int = 0

@@ -16,7 +16,8 @@ from npusim.kernels.operator.operands import input_type
 from npusim.kernels.operator.operator import Call, Lowering, Rule, need
 
 _MOST_COPIES = 8
-"""Maximum number of copies in place of a pick, which has two setups, reads a list, and prefetches nothing."""
+"""Maximum number of copies that replace a pick. A pick costs two setups and the fetch of its indices, and cannot be issued
+ahead of time."""
 
 
 class Picking(NamedTuple):
@@ -41,32 +42,32 @@ class Picking(NamedTuple):
     updated: OperandRef | None = None
 
 
-def _parts(call: Call, found: Picking) -> Parts:
+def _parts(call: Call, picking: Picking) -> Parts:
     """Return copies where constant indices make few of them, otherwise a pick."""
-    output, indices = call.outputs[0], input_type(call, found.indices[1])
+    output, indices = call.outputs[0], input_type(call, picking.indices[1])
     itemsize = output.numpy_dtype.itemsize
-    runs = _runs(call, found)
+    runs = _runs(call, picking)
     before: Parts = ()
-    if found.updated is not None:
-        before = (Move(OUTPUT, 0, (output.size_bytes,), (), found.updated),)
+    if picking.updated is not None:
+        before = (Move(OUTPUT, 0, (output.size_bytes,), (), picking.updated),)
     if runs is not None:
-        return (*before, *_copies(found, runs, itemsize))
-    row_bytes = found.row * itemsize
+        return (*before, *_copies(picking, runs, itemsize))
+    row_bytes = picking.row * itemsize
     pick = Pick(
-        found.tables,
-        found.dense,
-        found.indices,
+        picking.tables,
+        picking.dense,
+        picking.indices,
         indices.dtype,
-        found.batches,
-        found.repeats,
-        found.rows,
-        found.limits,
+        picking.batches,
+        picking.repeats,
+        picking.rows,
+        picking.limits,
         row_bytes,
-        found.rows * found.span * row_bytes,
-        index_offset=found.first * indices.numpy_dtype.itemsize,
-        span=found.span,
-        bounds=found.bounds,
-        scatter=found.updated is not None,
+        picking.rows * picking.span * row_bytes,
+        index_offset=picking.first * indices.numpy_dtype.itemsize,
+        span=picking.span,
+        bounds=picking.bounds,
+        scatter=picking.updated is not None,
     )
     return (*before, pick)
 
@@ -84,26 +85,26 @@ class _Run(NamedTuple):
     step: int
 
 
-def _runs(call: Call, found: Picking) -> list[_Run] | None:
+def _runs(call: Call, picking: Picking) -> list[_Run] | None:
     """Return constant indices of one batch as a few runs; None if they are unknown or no few copies do the same."""
-    data: Any = call.constants.get(found.indices[1])
-    if not isinstance(data, np.ndarray) or found.batches != 1 or not found.rows:
+    data: Any = call.constants.get(picking.indices[1])
+    if not isinstance(data, np.ndarray) or picking.batches != 1 or not picking.rows:
         return None
-    entries = found.rows * len(found.limits)
-    numbers = data.ravel()[found.first : found.first + entries].reshape(found.rows, -1).astype(np.int64)
-    limits = np.array(found.limits)
-    if found.bounds == "clamped":
-        limits[-1] -= found.span - 1
+    entries = picking.rows * len(picking.limits)
+    numbers = data.ravel()[picking.first : picking.first + entries].reshape(picking.rows, -1).astype(np.int64)
+    limits = np.array(picking.limits)
+    if picking.bounds == "clamped":
+        limits[-1] -= picking.span - 1
         numbers = np.clip(numbers, 0, limits - 1)
     numbers = np.where(numbers < 0, numbers + limits, numbers)
-    rows: Any = np.ravel_multi_index(tuple(numbers.T), found.limits)
+    rows: Any = np.ravel_multi_index(tuple(numbers.T), picking.limits)
     steps = np.diff(rows)
     runs, first = [], 0
     while first < len(rows):
         step = int(steps[first]) if first < len(steps) else 0
         other = np.flatnonzero(steps[first:] != step)
         last = first + int(other[0]) if len(other) else len(rows) - 1
-        if found.updated is not None and last > first and step <= 0:
+        if picking.updated is not None and last > first and step <= 0:
             return None  # a copy writes upwards, and every place once
         runs.append(_Run(first, last - first + 1, int(rows[first]), step))
         first = last + 1
@@ -112,17 +113,17 @@ def _runs(call: Call, found: Picking) -> list[_Run] | None:
     return runs
 
 
-def _copies(found: Picking, runs: Sequence[_Run], itemsize: int) -> Parts:
+def _copies(picking: Picking, runs: Sequence[_Run], itemsize: int) -> Parts:
     moves: Parts = ()
-    table, run_size = prod(found.limits) * found.row, found.span * found.row
+    table, run_size = prod(picking.limits) * picking.row, picking.span * picking.row
     for run in runs:
         loops = [
-            Loop(found.repeats, table, found.rows * run_size),
-            Loop(run.times, run.step * found.row, run_size),
+            Loop(picking.repeats, table, picking.rows * run_size),
+            Loop(run.times, run.step * picking.row, run_size),
             Loop(run_size, 1, 1),
         ]
-        ends = (found.tables, run.row * found.row), (found.dense, run.first * run_size)
-        if found.updated is not None:
+        ends = (picking.tables, run.row * picking.row), (picking.dense, run.first * run_size)
+        if picking.updated is not None:
             loops = [Loop(loop.times, loop.target, loop.source) for loop in loops]
             ends = ends[::-1]
         moves += strided_moves(loops, itemsize, *ends)
@@ -133,9 +134,9 @@ def lowering(describe: Callable[[Call], Picking], *rules: Rule) -> Lowering:
     """Return the lowering of an operator whose pick `describe` gives."""
 
     def encodable(call: Call) -> bool:
-        found = describe(call)
-        return 1 <= len(found.limits) <= MOST_NUMBERS and all(
-            1 <= limit <= MOST_ROWS for limit in found.limits
+        picking = describe(call)
+        return 1 <= len(picking.limits) <= MOST_NUMBERS and all(
+            1 <= limit <= MOST_ROWS for limit in picking.limits
         )
 
     @need("dma.burst_buffer_kib")

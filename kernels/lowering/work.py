@@ -1,4 +1,4 @@
-"""What the scheduler sees of an operator: work that can be cut into tiles, and moves of bytes.
+"""The scheduler's view of an operator: work that can be cut into tiles, and moves of bytes.
 
 The scheduler knows no operator. A `Work` tells it which rows and channels there are to cut, which input rows
 a piece of output needs, which constants a range of channels needs, and how one tile becomes an instruction.
@@ -28,8 +28,8 @@ CONSTANTS: OperandRef = ("constants", 0)
 class Rows:
     """A tensor, or a contiguous part of it, as `count` rows of `row_bytes` from `offset_bytes` on.
 
-    The rows of the next entry of a batch begin `entry_bytes` further on; 0: all entries have the same.
-    Tiles need rows of it, or with `by_columns` the same bytes of all rows: its columns.
+    The rows of the next batch entry begin `entry_bytes` further on; 0: all entries share the same rows.
+    A tile needs some of the rows, or with `by_columns` some of the columns: the same bytes of all rows.
     An output row consists of pixels of `Work.channels` bytes each.
     """
 
@@ -111,11 +111,10 @@ class TileAddresses:
 
 @dataclass(frozen=True, slots=True)
 class Constants:
-    """The constants of a range of channels: plain bytes, then weights that may be packed on their way.
+    """The constants of a range of channels: plain bytes, then weights, which may be packed and unpacked by the DMA.
 
-    If the weights are part of a tensor in C order, `whole` is that tensor and `first_weight` where they begin in it.
-    With `absent_bytes` they are constants known by their size only, so many bytes in all, of which `absent_weights` are
-    weights.
+    whole, first_weight: the tensor in C order that the weights are a part of, and the position of the first one in it.
+    absent_bytes:        bytes of constants that are known by their size only; `absent_weights` of them are weights.
     """
 
     plain: bytes = b""
@@ -145,22 +144,22 @@ RowsNeeded = Callable[[int, int], tuple[int, int]]
 class Work(Part):
     """One computation on the MAC array or the vector unit, ready to be cut into tiles.
 
-    rows, channels:  size of the outputs that can be cut; `channel_step` is the granularity in which channels may
-                     be cut (0: not at all).
-    inputs:          operands that lie in the scratchpad, with the rows that output rows need of each.
-    constants:       the constants for channels [first, last).
-    constant_bytes:  their bytes in the scratchpad, 0 if there are none, with what is fetched.
-    fetched:         operands that are no constants, and of which a tile needs bytes among them all the same.
-    fetches:         the copies of these bytes for channels [first, last), over the constants or behind them.
-    outputs:         operands that it gives; all have the same rows and channels.
-    emit:            the instruction for a tile, or several, in order; they run on one unit.
-    overwrites:      inputs that the first output may replace: each output row needs just the same row of them.
-    last_resort:     granularity in which channels may be cut where no coarser tile fits (0: as `channel_step`).
-    sliced:          some channels need the same channels of the inputs only; their rows are pixels of `channels` bytes.
-    entries:         how often the work is done, each time with the next entry of its operands; constants are the same.
-    weights:         the operand in the place of constant weights, if there is one: a row or column per channel.
-    look_up:         each byte of the output follows from one of the only input, so that who gives it may do it.
-    alike:           equal for works whose tiles need and cost the same, wherever they lie; None: like no other.
+    rows, channels: size of the outputs, in the two dimensions that can be cut.
+    channel_step:   granularity in which channels may be cut (0: not at all).
+    inputs:         operands that are read from the scratchpad, with the rows that output rows need of each.
+    constants:      returns the constants for channels [first, last).
+    constant_bytes: returns their bytes in the scratchpad, fetched ones included; 0 if there are none.
+    fetched:        operands whose bytes are copied among the constants of a tile, although they are computed.
+    fetches:        returns the copies of these bytes for channels [first, last), into the constants or behind them.
+    outputs:        operands that are written; all have the same rows and channels.
+    emit:           returns the instruction for a tile, or several in their order; all run on one unit.
+    overwrites:     inputs that the first output may replace, because each output row needs only the same row of them.
+    last_resort:    granularity in which channels may be cut where no coarser tile fits (0: as `channel_step`).
+    sliced:         output channels need only the same input channels; an input row is pixels of `channels` bytes.
+    entries:        number of batch entries; each has its own part of the operands, and all have the same constants.
+    weights:        a computed operand in place of constant weights, with a row or column per channel; None: constants.
+    look_up:        each output byte is a function of one byte of the only input, so its producer may apply it.
+    alike:          equal for works whose tiles need and cost the same at any address; None: different from all others.
     """
 
     rows: int
@@ -189,12 +188,12 @@ class Work(Part):
 
     @property
     def by_rows(self) -> bool:
-        """True if its rows can be made stripe by stripe beside those of other works.
+        """True if its rows can be computed stripe by stripe, in turn with those of other works.
 
         It then has one entry, one output, and weights that are constants.
         """
-        given = self.weights is None and not self.fetched
-        return self.entries == 1 and given and len(self.outputs) == 1
+        constant = self.weights is None and not self.fetched
+        return self.entries == 1 and constant and len(self.outputs) == 1
 
     @property
     def is_batch_of_products(self) -> bool:
@@ -208,18 +207,19 @@ class Work(Part):
 
     def instructions(self, tile: Tile, where: TileAddresses) -> tuple[Instruction, ...]:
         """Return the instructions for a tile."""
-        made = self.emit(tile, where)
-        return made if isinstance(made, tuple) else (made,)
+        emitted = self.emit(tile, where)
+        return emitted if isinstance(emitted, tuple) else (emitted,)
 
 
 @dataclass(frozen=True, slots=True)
 class Move(Part):
-    """A strided copy between tensors, or a fill of part of one. Offsets and strides in bytes.
+    """A strided copy between tensors, or a fill of part of one. Offsets and strides are in bytes.
 
     counts: repetitions from the outermost dimension in; the last is the number of contiguous bytes. At most four.
-    A source stride of 0 repeats the source, a negative one reads it backwards from `source_offset` on.
-    view: where the bytes could lie from the beginning on a machine whose units reach parts of tensors: "target", if
-          who gives the source wrote there, "source", if who needs the target read there.
+    source_strides: a stride of 0 repeats the source, a negative one reads it backwards from `source_offset` on.
+    value:  the byte of a fill.
+    view:   how the copy could be avoided, if units can access parts of tensors: "target", if the producer of the source
+            writes into the target, "source", if the readers of the target read the source.
     """
 
     target: OperandRef
@@ -235,12 +235,12 @@ class Move(Part):
 
 @dataclass(frozen=True, slots=True)
 class Pick(Part):
-    """A copy between the rows of tables that indices in memory pick and where they are dense.
+    """A copy between table rows that indices in memory select and a tensor with these rows one after the other.
 
-    See `npusim.isa.instructions.gather`. Offsets and strides in bytes. There are `batches` times `repeats` tables, one
-    behind the other, with sizes `limits` along the axes that an index counts and rows of `row_bytes`. The indices are
-    for each batch `rows` times so many numbers of type `index_type`. Each picks `span` rows. A scatter copies from
-    where rows are dense into the tables. `bounds`: what happens to an index outside its limit.
+    See `npusim.isa.instructions.gather`. Offsets and strides are in bytes. `tables` holds `batches` times `repeats`
+    tables one after the other, each with the sizes `limits` along the indexed axes and rows of `row_bytes`. Each batch
+    has `rows` indices, each of one number of type `index_type` per indexed axis, and each selects `span` rows. A
+    gather copies from `tables` to `dense`, a scatter back. `bounds`: what happens to an index outside its limit.
     """
 
     tables: OperandRef
@@ -287,7 +287,7 @@ class Pick(Part):
 
 
 Parts = tuple[Work | Move | Pick, ...]
-"""A node as the NPU executes it, in order."""
+"""The parts of a node in the order in which the NPU executes them."""
 
 
 def deferred(module: str, name: str) -> Callable[[Call, Hardware], Parts]:

@@ -1,1 +1,1 @@
-"""The instructions of a schedule: slots of tiles, program order, copies and waits."""
+"""The instructions of a schedule: buffer slots of tiles, program order, copies and waits."""

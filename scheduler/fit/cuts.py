@@ -71,7 +71,7 @@ class Cut:
     last_channels: int = 0
 
     def channels(self, work: Work) -> list[tuple[int, int]]:
-        """The ranges of channels, first to last."""
+        """Return the ranges of channels, first to last."""
         ends = [*range(self.channel_step, work.channels, self.channel_step), work.channels]
         last = work.channels - self.last_channels
         if self.last_channels and last > 0 and last not in ends:
@@ -79,7 +79,7 @@ class Cut:
         return list(zip([0, *ends], ends, strict=False))
 
     def tiles(self, work: Work) -> list[Tile]:
-        """The tiles in order of execution."""
+        """Return the tiles in order of execution."""
         rows = [(r, min(r + self.row_step, work.rows)) for r in range(0, work.rows, self.row_step)]
         channels, entries = self.channels(work), range(work.entries)
         if not self.channels_outside:

@@ -70,7 +70,7 @@ def _order(shape: BlockShape, problem: Problem) -> tuple[bool, int]:
 
 
 def smallest_fits(shape: BlockShape, problem: Problem) -> bool:
-    """Whether a block of one micro-block's height and width fits into the buffer, with as few channels as possible."""
+    """Return whether the smallest block, of one micro-block's height and width and the fewest channels, fits."""
     height, width = shape.micro_height, shape.micro_width
     rows, columns = input_sides(shape, problem, height, width)
     depth = min(_depths(shape, problem.ofm_depth))
@@ -182,7 +182,7 @@ def _costs(shape: BlockShape, problem: Problem, depth: int, under: int) -> tuple
 
 
 def _fits(shape: BlockShape, problem: Problem, outputs: Any, inputs: Any, depth: int, under: int) -> Any:
-    """Whether two blocks of inputs and two of sums fit into the buffer; integers or arrays of positions."""
+    """Return whether two blocks of inputs and two of sums fit into the buffer; integers or arrays of positions."""
     input_bytes = inputs * rounded(under, _INPUT_GRAIN) * problem.value_bytes
     sum_bytes = outputs * rounded(depth, _INPUT_GRAIN) * _ACCUMULATOR_BYTES
     needed_kib = _banks(input_bytes, shape.input_grain) + _banks(sum_bytes, shape.accumulator_grain)

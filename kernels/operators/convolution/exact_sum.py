@@ -4,7 +4,7 @@
     scale  = f32(f32(x scale * w scale) / output scale)                of each channel
     result = bounds(rint(f32(f32(sum) * scale)) + output zero point)
 
-as ONNX has it for QLinearConv, QLinearMatMul, QGemm and groups of DequantizeLinear, operator, QuantizeLinear. Feature
+as in ONNX's QLinearConv, QLinearMatMul, QGemm and groups of DequantizeLinear, operator, QuantizeLinear. Feature
 map, weights and output are codes of 8 or 16 bits, each with or without a sign, with a zero point each; weights may have
 scales and zero points by output channel. The bias is int32 on the scale of a product, x scale * w scale, whatever its
 own quantization says. The activation becomes bounds of the codes.
@@ -85,8 +85,10 @@ def scaled_by_channel(axis: int) -> Rule:
 
 
 def scaled(call: Call, row_axis: int | None, channel_axis: int) -> bool:
-    """Whether operands that should be codes are, by one scale and zero point each, or one for each position along the
-    axis of the first operand, or of the second. Axes count from the front or the back.
+    """Return whether the operands that must be quantized are.
+
+    Each has one scale and zero point, or one for each position along `row_axis` of the first operand or `channel_axis`
+    of the second. Axes count from the front or the back.
     """
     x, w, ofm = input_type(call), input_type(call, WEIGHTS), call.outputs[0]
     good = ofm.dtype in ("int32", "float32") or _scaled_along(ofm, None)

@@ -57,7 +57,7 @@ def _per_tensor(scaling: object) -> bool:
 
 
 def weights_scaled_by_channel(axis: int) -> Rule:
-    """The rule for the quantization of weights whose output channels are dimension `axis`."""
+    """Return the rule for the quantization of weights whose output channels are dimension `axis`."""
 
     def rule(call: Call) -> bool:
         weights = input_type(call, WEIGHTS)
@@ -103,7 +103,7 @@ def channel_multipliers(call: Call) -> tuple[Int64Array, Int64Array]:
 
 
 def shifted_in_64_bits(multipliers: Multipliers) -> Rule:
-    """The rule that a shift of sums of 64 bits is defined."""
+    """Return the rule that a shift of sums of 64 bits is defined."""
 
     def rule(call: Call) -> bool:
         """for int16, input scale * weight scale / output scale is below 2**14: C leaves larger shifts undefined"""
@@ -216,7 +216,7 @@ def finish_floats(call: Call[Activated], sums: NDArray[np.float64], bias: Any) -
 
 
 def workload(call: Call, kind: Literal["gemm", "depthwise"], inner: int) -> Workload:
-    """The work of weighted sums of `inner` products each."""
+    """Return the work of weighted sums of `inner` products each."""
     ofm = call.outputs[0]
     constants = [tensor for tensor in call.inputs[1:] if tensor is not None]
     return Workload(

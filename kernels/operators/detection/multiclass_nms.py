@@ -93,7 +93,7 @@ def _foreground(how: Parameters, classes: int) -> int:
 
 
 def _infer(call: Call[Parameters]) -> Shapes:
-    """As many rows as there can be."""
+    """Return shapes with as many rows as there can be."""
     images, rows = _most(call)
     return (rows, _COLUMNS), (rows,), (images,), (1,)
 

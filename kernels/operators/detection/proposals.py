@@ -104,7 +104,7 @@ class BoxWithNmsLimitParameters(parameters.Parameters):
 
 
 def _nms_infer(call: Call[BoxWithNmsLimitParameters]) -> Shapes:
-    """As many rows as there can be: every box in every class but the background, at most `most` for each image."""
+    """Return shapes with the most rows that are possible: every box in every class but the background, or `most`."""
     count, classes = input_type(call, _NMS_SCORES).shape
     rows = count * max(classes - 1, 0)
     if call.parameters.most >= 0:
@@ -261,7 +261,7 @@ def _proposals_compute(call: Call[GenerateProposalsParameters], values: Values) 
 def _chosen(
     call: Call[GenerateProposalsParameters], boxes: Float32Array, scores: Float32Array, size: Float32Array
 ) -> tuple[Any, Float32Array]:
-    """The best that are large enough and centred in the image (height, width), after suppression, and their scores."""
+    """Return the best boxes after suppression, with scores; boxes must be large enough and centred in the image."""
     before, after = _per_image(call)
     candidates = np.arange(len(scores))
     if before < len(scores):

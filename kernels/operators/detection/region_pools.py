@@ -204,7 +204,7 @@ ROI_ALIGN = Operator(
 Inputs: maps [images, height, width, depth], regions [n, 4] as (x1, y1, x2, y2) in the image, the image of each region
 [n]. Output [n, height, width, depth]. A region has sides of 1 pixel or more; each bin has `samples` points down and
 right, evenly spread, 0 for as many as the bin has pixels, rounded up. Points are interpolated between four pixels; one
-at or beyond the last pixel takes that. With `anywhere` a region may lie outside its image, as Paddle has it.
+at or beyond the last pixel takes that. With `anywhere` a region may lie outside its image, as in Paddle.
 Points that lie more than a pixel outside are 0 then, those nearer take the pixel at the edge.
 """
 

@@ -1,1 +1,1 @@
-"""Operators of two operands, element by element."""
+"""Operators that compute element by element, most of them on two operands."""

@@ -25,7 +25,7 @@ from npusim.kernels.operators.movement.shape_changes import alias
 class Parameters(parameters.Parameters):
     """saturating: integers beyond the output's type become its nearest one (NNAPI); otherwise they wrap.
 
-    wrapping: floats beyond types of less than 32 bits wrap, too, as compiled C has it (NNAdapter); otherwise they
+    wrapping: floats beyond types of less than 32 bits wrap, too, as in compiled C (NNAdapter); otherwise they
     become the nearest number.
     """
 

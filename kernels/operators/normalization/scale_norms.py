@@ -171,7 +171,7 @@ LP_NORMALIZATION = Operator(
 class LocalResponseNormalizationParameters(Along):
     """x / (bias + alpha * (squares of up to `radius` elements on each side and of x itself)) ** beta.
 
-    last_left_out: the last element of a window does not count, which is how LiteRT's kernel has it.
+    last_left_out: the last element of a window does not count, as in LiteRT's kernel.
     one_more: one more element counts behind x: windows of an even size.
     """
 

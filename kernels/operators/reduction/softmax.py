@@ -55,7 +55,7 @@ SUM_INTEGER_BITS = 12
 LONGEST = 1 << 20
 """Most elements of an 8-bit softmax. Their sum has 39 bits; LiteRT's has 31, and gives the same where these suffice."""
 _TABLE_GAIN = 10
-"""Exponentials are read from a table if that saves so many times the cycles in which the table arrives from DRAM."""
+"""Exponentials are read from a table if that saves this many times the cycles of the table's load from DRAM."""
 
 
 class WithBeta(Along):

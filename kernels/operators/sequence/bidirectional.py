@@ -130,7 +130,7 @@ def _lstm_shapes(call: Call[BidirectionalSequenceLstmParameters]) -> bool:
     shape = input_type(call).shape
     batch = shape[1] if call.parameters.time_major else shape[0]
     for direction, layout in enumerate(_LSTM_CELLS):
-        if not sizes_fit(call, layout, batch, _LSTM_LINKING.inputs(call, direction)):
+        if not sizes_fit(call, layout, batch, _LSTM_LINKING.depth(call, direction)):
             return False
         if _LSTM_LINKING.crossed(call):
             size = sizes_at(call, layout)[0], input_type(call, _LSTM_AUXILIARY).shape[-1]
@@ -222,7 +222,7 @@ def _rnn_workload(call: Call[BidirectionalSequenceRnnParameters]) -> Workload:
     steps = first * second
     units = [units_at(call, cell) for cell in _RNN_CELLS]
     macs = [
-        rnn_macs_per_step(call, cell, _RNN_LINKING.inputs(call, direction) + auxiliary)
+        rnn_macs_per_step(call, cell, _RNN_LINKING.depth(call, direction) + auxiliary)
         for direction, cell in enumerate(_RNN_CELLS)
     ]
     work = elementwise(call, steps * sum(units) * OPERATIONS_PER_UNIT)
@@ -255,7 +255,7 @@ def _rnn_shapes(call: Call[BidirectionalSequenceRnnParameters]) -> bool:
     shape = input_type(call).shape
     batch = shape[1] if call.parameters.time_major else shape[0]
     for direction, cell in enumerate(_RNN_CELLS):
-        if not rnn_sizes_fit(call, cell, batch, _RNN_LINKING.inputs(call, direction)):
+        if not rnn_sizes_fit(call, cell, batch, _RNN_LINKING.depth(call, direction)):
             return False
         if _RNN_LINKING.crossed(call):
             linked = input_type(call, cell.auxiliary_weights or 0).shape

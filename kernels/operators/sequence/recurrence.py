@@ -1,4 +1,4 @@
-"""Sequences of recurrent layers: the order of steps, one cell or two, and the activation functions of cells."""
+"""What recurrent layers share: activation functions of cells, and the run of a sequence in both directions."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def by_steps(x: Numbers, time_major: bool) -> Numbers:
 def in_layout(outputs: list[Numbers], shape: tuple[int, ...], time_major: bool) -> Numbers:
     """Return the outputs of the steps, each [batch, size], as one tensor [steps, batch, size] or [batch, steps, size].
 
-    `shape` is that of the tensor, which no step says if there are none.
+    `shape` is the shape of that tensor, which a sequence without steps cannot show.
     """
     if not outputs:
         return np.zeros(shape, np.float32)
@@ -79,9 +79,11 @@ _FORWARD, _BACKWARD = 0, 1
 
 
 class BothWays(parameters.Parameters):
-    """time_major: sequences are [steps, batch, ...] instead of [batch, steps, ...].
+    """Parameters of a bidirectional layer.
 
-    merge_outputs: one output, of the depth of both, instead of two.
+    time_major: sequences are [steps, batch, ...] instead of [batch, steps, ...].
+
+    merge_outputs: one output with the outputs of both directions along its last axis, instead of two.
     """
 
     time_major: bool = False
@@ -89,7 +91,7 @@ class BothWays(parameters.Parameters):
 
 
 class Linking(NamedTuple):
-    """The operands that decide how cells use an auxiliary sequence: the sequence, and one of its weights."""
+    """The positions of the operands that decide how cells use an auxiliary sequence: it, and weights for it."""
 
     auxiliary: int
     weights: int
@@ -107,7 +109,7 @@ class Linking(NamedTuple):
         parallel = self.given(call) and not self.crossed(call)
         return self.auxiliary if parallel and direction == _BACKWARD else 0
 
-    def inputs(self, call: Call, direction: int) -> int:
+    def depth(self, call: Call, direction: int) -> int:
         """Return the depth of the sequence that a cell reads as its input."""
         return input_type(call, self.source(call, direction)).shape[-1]
 
@@ -117,7 +119,7 @@ Run = Callable[[int, Numbers, Numbers | None], tuple[list[Numbers], list[Numbers
 
 
 def run_both_ways(call: Call[BothWays], values: Values, linking: Linking, run: Run) -> list[Array]:
-    """Return the outputs in the layout of the input, and then the states at the end if the call asks for them."""
+    """Run both directions; return the outputs in the layout of the input, then the final states that the call has."""
     time_major = call.parameters.time_major
     outputs: list[Numbers] = []
     states: list[Numbers] = []
@@ -127,10 +129,10 @@ def run_both_ways(call: Call[BothWays], values: Values, linking: Linking, run: R
         auxiliary = None
         if linking.crossed(call):
             auxiliary = by_steps(input_value(values, linking.auxiliary), time_major)[order]
-        results, after = run(direction, steps, auxiliary)
-        shape = (*input_type(call).shape[:2], after[0].shape[-1])
+        results, final = run(direction, steps, auxiliary)
+        shape = (*input_type(call).shape[:2], final[0].shape[-1])
         outputs.append(in_layout(results[order], shape, time_major))
-        states += after
+        states += final
     if call.parameters.merge_outputs:
         outputs = [np.concatenate(outputs, axis=-1)]
     stored = [
@@ -148,7 +150,7 @@ def infer_both_ways(call: Call[BothWays], depths: Sequence[int], states: Sequenc
 
 
 def sequences_fit(call: Call[BothWays], linking: Linking) -> bool:
-    """Return True if input and auxiliary input are sequences of as many steps and batches."""
+    """Return True if input and auxiliary input have three axes, and the same number of steps and batch entries."""
     shape = input_type(call).shape
     if len(shape) != 3:
         return False

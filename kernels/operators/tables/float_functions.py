@@ -129,7 +129,7 @@ _complement = np.vectorize(math.erfc, otypes=[np.float64])
 
 
 def _gelu_of_codes(call: Call[GeluParameters], x: Float32Array) -> Float32Array:
-    """As LiteRT tabulates it. With 1 + erf, as its float kernel has it, what is far below zero would be lost."""
+    """Return GELU as LiteRT tabulates it. With 1 + erf, as in its float kernel, small results would be lost."""
     if call.parameters.approximate:
         return float_function(_gelu_lanes)(call, x)
     tail = _complement(x * -np.float32(math.sqrt(0.5))).astype(np.float32)

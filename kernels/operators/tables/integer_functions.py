@@ -207,7 +207,7 @@ def _rsqrt_codes(call: Call, codes: Int64Array) -> Int64Array:
 
 
 def _rsqrt_or_largest(call: Call, x: Float32Array) -> Float32Array:
-    """Of int16 values: where there is no inverse root, the largest value of the output."""
+    """Return the inverse root of int16 values; where there is none, the largest value of the output."""
     largest = np.float32(quantization(call.outputs[0]).scale) * np.float32(HIGH)
     result: Float32Array = np.where(x > 0, np.float32(1) / np.sqrt(x), largest).astype(np.float32)
     return result

@@ -193,7 +193,7 @@ def unary_operator(
     on_int16: tuple[Lowering, ...] = (),
     interpolates: RealFunction | None = None,
 ) -> Operator:
-    """The operator that looks 8-bit tensors up in `table` and applies a function of the real lanes to real numbers.
+    """Return the operator that looks 8-bit tensors up in `table` and applies a function of the float lanes to floats.
 
     whole:   the references of further element types, whose elements stand for themselves.
     lanes:   the function of the real lanes and its alpha; that of the operator's name if None.
