@@ -34,7 +34,7 @@ def of_sums(ifm: Quantization, weights: Quantization) -> Quantization:
 
 
 def same_scales(own: Sequence[float], sums: Scales) -> bool:
-    """Whether the scales of a bias are those of the accumulator; a single scale applies to all channels."""
+    """Return whether the scales of a bias are those of the accumulator; a single scale applies to all channels."""
     scales = np.array(own, np.float32)
     if 1 not in (scales.size, sums.size) and scales.size != sums.size:
         return False

@@ -161,14 +161,14 @@ def models_below(folder: Path) -> list[Path]:
     """Return the model files below a folder by their suffixes, and the folders that are models, sorted by path."""
     from npusim.frontends.transformer.config import is_config  # few commands read folders
 
-    found = []
+    models = []
     for place, inside, files in os.walk(folder):
         if Path(place) != folder and is_model(Path(place)):
             inside.clear()
-            found.append(Path(place))
+            models.append(Path(place))
             continue
         inside[:] = [name for name in inside if not name.startswith(".")]
-        found += [
+        models += [
             Path(place, name)
             for name in files
             if name.lower().endswith(SUFFIXES)
@@ -176,16 +176,16 @@ def models_below(folder: Path) -> list[Path]:
             # Most files with the suffix .json are no models.
             and (not name.lower().endswith(".json") or is_config(Path(place, name)))
         ]
-    return sorted(found)
+    return sorted(models)
 
 
 def _say(name: str, notes: Sequence[str]) -> None:
     """Issue each note of a reader as a warning, once for each line of a file."""
     more = len(notes) - MOST_NOTES_SAID
-    said = list(notes[:MOST_NOTES_SAID]) if more > 1 else list(notes)
+    lines = list(notes[:MOST_NOTES_SAID]) if more > 1 else list(notes)
     if more > 1:
-        said.append(f"and {more} more notes; --json and result.notes have all of them")
-    for note in said:
+        lines.append(f"and {more} more notes; --json and result.notes have all of them")
+    for note in lines:
         warnings.warn(ModelWarning(f"{name}: {note}"), stacklevel=4)
 
 

@@ -54,18 +54,18 @@ def for_every_node(
     If refusals are given, faults are added to them instead, and nodes that are among them already are skipped.
     `refused` is called for each node for which `convert` raises.
     """
-    found = Refusals() if refusals is None else refusals
+    faults = Refusals() if refusals is None else refusals
     for node in graph.nodes:
-        if found.has(node.name):
+        if faults.has(node.name):
             continue
         try:
             convert(node)
         except GraphError as fault:
-            found.add(node.name, str(fault))
+            faults.add(node.name, str(fault))
             if refused is not None:
                 refused(node)
     if refusals is None:
-        found.check()
+        faults.check()
 
 
 _SHOWN = 4
@@ -95,8 +95,8 @@ def _difference(wanted: Graph, ours: Node, read: Graph, theirs: Node, format: st
     here, there = vars(ours.parameters), vars(theirs.parameters)
     names = [name for name in here if _stored(here[name]) != _stored(there.get(name))]
     if names:
-        found = ", ".join(f"{name} = {_value(here[name])}" for name in names[:_SHOWN])
-        return f"{format}'s {ours.op} has no {found}"
+        shown = ", ".join(f"{name} = {_value(here[name])}" for name in names[:_SHOWN])
+        return f"{format}'s {ours.op} has no {shown}"
     # Results that the written graph does not have may differ.
     results = zip_longest(ours.outputs, theirs.outputs[: len(ours.outputs)])
     pairs = [*zip_longest(ours.inputs, theirs.inputs), *results]

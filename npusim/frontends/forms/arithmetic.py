@@ -68,25 +68,25 @@ def product(c: Conversion, a: int, b: int, *, final: bool = True) -> int:
     kind = c.builder.type(a)
     if not kind.real and kind.quantization is None:
         return _whole(c, a, b, shapes)
-    made = add("batch_matmul", [a, b])
-    return _without_ones(c, made, shapes)
+    result = add("batch_matmul", [a, b])
+    return _without_ones(c, result, shapes)
 
 
-def _without_ones(c: Conversion, made: int, shapes: tuple[Sequence[int], Sequence[int]]) -> int:
-    shape = list(c.shape(made))
+def _without_ones(c: Conversion, result: int, shapes: tuple[Sequence[int], Sequence[int]]) -> int:
+    shape = list(c.shape(result))
     if len(shapes[1]) == 1:
         del shape[-1]
     if len(shapes[0]) == 1:
         del shape[-1 if len(shapes[1]) == 1 else -2]
-    return c.reshaped(made, shape)
+    return c.reshaped(result, shape)
 
 
 def _whole(c: Conversion, a: int, b: int, shapes: tuple[Sequence[int], Sequence[int]]) -> int:
     """Multiply matrices of integers, which wrap; the operator has int32."""
     dtype = c.builder.type(a).dtype
     c.require(dtype in ("int32", "uint32"), f"npusim has no products of matrices of {dtype}")
-    made = c.step("batch_matmul", [c.cast(a, "int32"), c.cast(b, "int32")])
-    return _without_ones(c, c.cast(made, dtype), shapes)
+    result = c.step("batch_matmul", [c.cast(a, "int32"), c.cast(b, "int32")])
+    return _without_ones(c, c.cast(result, dtype), shapes)
 
 
 class Limits(NamedTuple):

@@ -54,9 +54,9 @@ def on_images(c: Conversion, tensor: int, axes: Sequence[int], function: Callabl
     outer = sizes if len(sizes) == 2 else [1, prod(sizes)]
     inner = [*(1,) * (2 - len(axes)), *(shape[axis] for axis in axes)]
     image = c.reshaped(c.transposed(tensor, order), (*outer, *inner))
-    made = function(image)
-    result = (*sizes, *c.shape(made)[4 - len(axes) :])
-    return c.transposed(c.reshaped(made, result), [order.index(axis) for axis in range(len(shape))])
+    computed = function(image)
+    result = (*sizes, *c.shape(computed)[4 - len(axes) :])
+    return c.transposed(c.reshaped(computed, result), [order.index(axis) for axis in range(len(shape))])
 
 
 def by_pairs(axes: Sequence[int]) -> list[list[int]]:

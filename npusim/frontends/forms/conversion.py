@@ -73,7 +73,7 @@ class Conversion:
         """Return the tensor of an argument."""
         raise NotImplementedError
 
-    def said(self, name: str, default: Any) -> Any:
+    def parameter(self, name: str, default: Any) -> Any:
         """Return a parameter of the operation, in the type of the default (bool, int, float or tuple)."""
         raise NotImplementedError
 
@@ -214,7 +214,7 @@ class Conversion:
     # Quantized values
 
     def on_quantized(self, step: Step) -> bool:
-        """Whether any operand or result of a node is quantized."""
+        """Return whether any operand or result of a node is quantized."""
         return any(kind is not None and kind.quantization is not None for kind in self.all_kinds(step))
 
     def calculated(self, step: Step) -> tuple[int, ...]:
@@ -222,22 +222,22 @@ class Conversion:
         return self.added(step) if not self.on_quantized(step) or self.takes(step) else self.by_floats(step)
 
     def takes(self, step: Step) -> bool:
-        """Whether the operator of a node takes these quantized values."""
+        """Return whether the operator of a node takes these quantized values."""
         return takes(step.op, self.kinds_of(step.inputs), step.results, step.parameters)
 
     def by_floats(self, step: Step) -> tuple[int, ...]:
         """Dequantize the operands of a node, add it in float32, quantize its results and return these."""
         floats = [None if number is None else self.as_real(number) for number in step.inputs]
         wide = [unshaped("float32") if kind.quantization is not None else kind for kind in step.results]
-        made = self.added(step._replace(inputs=floats, results=wide))
-        return tuple([self.in_type(number, kind) for number, kind in zip(made, step.results, strict=True)])
+        numbers = self.added(step._replace(inputs=floats, results=wide))
+        return tuple([self.in_type(number, kind) for number, kind in zip(numbers, step.results, strict=True)])
 
     def in_type(self, tensor: int, kind: TensorType) -> int:
         """Return a tensor converted to a type: quantized, requantized, or as it is."""
         raise NotImplementedError
 
     def added(self, step: Step) -> tuple[int, ...]:
-        """Add a node as it stands and return its results. Raises the front end's error if its operator refuses it."""
+        """Add a node unchanged and return its results. Raises the front end's error if its operator refuses it."""
         builder = self.builder
         outputs = tuple([builder.tensor(self.name, kind) for kind in step.results])
         try:

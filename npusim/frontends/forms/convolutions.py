@@ -63,12 +63,12 @@ def convolution(
     sums = kind.dtype == "int32" if kind is not None else c.sums_stay
     if c.shape(weights)[1] == 1 < groups and not sums:
         op, how["depth_multiplier"] = "depthwise_conv_2d", filter_[0] // groups
-    made = c.node(op, [image, weights, bias], **how, **more)
+    result = c.node(op, [image, weights, bias], **how, **more)
     if len(shape) == 4:
-        return made
+        return result
     if len(shape) == 3:
-        return c.reshaped(made, _as_row(c.shape(made)))
-    apart = c.reshaped(made, (shape[0], c.shape(made)[0] // shape[0], *c.shape(made)[1:]))
+        return c.reshaped(result, _as_row(c.shape(result)))
+    apart = c.reshaped(result, (shape[0], c.shape(result)[0] // shape[0], *c.shape(result)[1:]))
     return c.transposed(apart, (0, 2, 1, 3, 4))
 
 
@@ -90,14 +90,14 @@ def transposed(
     if short:
         image, weights = (c.reshaped(each, _as_image(c.shape(each))) for each in (image, weights))
         extents, window = [1, *extents], window.after(_ONE)
-    made = c.node(
+    result = c.node(
         "transpose_conv",
         [image, filters_by_group(c, weights, groups), bias],
         size=tuple(extents),
         **window.steps,
         **more,
     )
-    return c.reshaped(made, _as_row(c.shape(made))) if short else made
+    return c.reshaped(result, _as_row(c.shape(result))) if short else result
 
 
 def _as_image(shape: Sequence[int]) -> tuple[int, ...]:

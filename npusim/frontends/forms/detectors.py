@@ -19,30 +19,30 @@ def yolo_box(c: Conversion, sides: Sequence[int]) -> dict[str, Any]:
     c.require(fits, f"anchors are {list(sides)}, must be pairs above 0")
     return {
         "anchors": tuple(zip(sides[::2], sides[1::2], strict=True)),
-        "classes": c.said("class_num", 1),
-        "threshold": c.said("conf_thresh", 0.01),
-        "stride": c.said("downsample_ratio", 32),
-        "clip": c.said("clip_bbox", True),
-        "scale": c.said("scale_x_y", 1.0),
-        "overlap_share": c.said("iou_aware_factor", 0.5) if c.said("iou_aware", False) else None,
+        "classes": c.parameter("class_num", 1),
+        "threshold": c.parameter("conf_thresh", 0.01),
+        "stride": c.parameter("downsample_ratio", 32),
+        "clip": c.parameter("clip_bbox", True),
+        "scale": c.parameter("scale_x_y", 1.0),
+        "overlap_share": c.parameter("iou_aware_factor", 0.5) if c.parameter("iou_aware", False) else None,
     }
 
 
 def prior_box(c: Conversion) -> dict[str, Any]:
     """Return the parameters of prior boxes (SSD anchors) for images [N, C, H, W]."""
-    variances = c.said("variances", (0.1, 0.1, 0.2, 0.2))
+    variances = c.parameter("variances", (0.1, 0.1, 0.2, 0.2))
     c.require(len(variances) == 4, f"variances are {list(variances)}, must be 4")
-    steps = c.said("step_h", 0.0), c.said("step_w", 0.0)
+    steps = c.parameter("step_h", 0.0), c.parameter("step_w", 0.0)
     return {
-        "least": c.said("min_sizes", ()),
-        "most": c.said("max_sizes", ()),
-        "aspects": c.said("aspect_ratios", (1.0,)),
+        "least": c.parameter("min_sizes", ()),
+        "most": c.parameter("max_sizes", ()),
+        "aspects": c.parameter("aspect_ratios", (1.0,)),
         "variances": variances,
-        "flip": c.said("flip", True),
-        "clip": c.said("clip", True),
+        "flip": c.parameter("flip", True),
+        "clip": c.parameter("clip", True),
         "steps": None if 0 in steps else steps,
-        "offset": c.said("offset", 0.5),
-        "means_first": c.said("min_max_aspect_ratios_order", False),
+        "offset": c.parameter("offset", 0.5),
+        "means_first": c.parameter("min_max_aspect_ratios_order", False),
         "spatial": (2, 3),
     }
 
@@ -50,13 +50,13 @@ def prior_box(c: Conversion) -> dict[str, Any]:
 def suppression(c: Conversion) -> dict[str, Any]:
     """Return the parameters of non-maximum suppression (NMS), applied class by class."""
     return {
-        "score_threshold": c.said("score_threshold", 0.0),
-        "iou_threshold": c.said("nms_threshold", 0.3),
-        "background": c.said("background_label", 0),
-        "most_looked_at": c.said("nms_top_k", -1),
-        "most_kept": c.said("keep_top_k", -1),
-        "shrink": c.said("nms_eta", 1.0),
-        "normalized": c.said("normalized", True),
+        "score_threshold": c.parameter("score_threshold", 0.0),
+        "iou_threshold": c.parameter("nms_threshold", 0.3),
+        "background": c.parameter("background_label", 0),
+        "most_looked_at": c.parameter("nms_top_k", -1),
+        "most_kept": c.parameter("keep_top_k", -1),
+        "shrink": c.parameter("nms_eta", 1.0),
+        "normalized": c.parameter("normalized", True),
     }
 
 

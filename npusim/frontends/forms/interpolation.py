@@ -76,14 +76,14 @@ def nearest_places(axis: Axis, how: str, rounding: str) -> Places:
     """Return the source element nearest to each result element."""
     at = positions(axis, how)
     if rounding == "floor":
-        found = np.floor(at)
+        places = np.floor(at)
     elif rounding == "ceil":
-        found = np.ceil(at)
+        places = np.ceil(at)
     else:
         away = np.trunc(at.astype(np.float64) + np.copysign(0.5, at))
         half = at == np.trunc(at) + _HALF
-        found = np.where(half, np.floor(at), away) if rounding == "round_prefer_floor" else away
-    return np.clip(found.astype(np.int64), 0, axis.size - 1)
+        places = np.where(half, np.floor(at), away) if rounding == "round_prefer_floor" else away
+    return np.clip(places.astype(np.int64), 0, axis.size - 1)
 
 
 def linear(axis: Axis, how: str) -> Taps:
@@ -173,8 +173,8 @@ def _as_operator(size: int, count: int, centers: bool) -> Places:
     """Return the elements that the image operator chooses along an axis."""
     step = np.float32(size) / np.float32(count)
     at = (np.arange(count, dtype=np.float32) + np.float32(0.5 if centers else 0)) * step
-    found: Places = np.clip(np.floor(at).astype(np.int64), 0, size - 1)
-    return found
+    places: Places = np.clip(np.floor(at).astype(np.int64), 0, size - 1)
+    return places
 
 
 def weighted(c: Conversion, x: int, taps: Mapping[int, Taps], *, together: bool) -> int:

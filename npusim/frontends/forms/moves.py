@@ -12,12 +12,12 @@ from npusim.frontends.forms.conversion import Conversion
 from npusim.isa.base.tensor import TensorType
 
 
-def reshaped_to(c: Conversion, x: int, said: Sequence[int], *, zeros: bool = False) -> int:
+def reshaped_to(c: Conversion, x: int, shape: Sequence[int], *, zeros: bool = False) -> int:
     """Return a tensor under a shape, in which one -1 stands for the remaining size.
 
     zeros: whether 0 is a size; otherwise it keeps the axis of the operand.
     """
-    own, sizes = c.shape(x), list(said)
+    own, sizes = c.shape(x), list(shape)
     if not zeros:
         c.require(
             all(size or place < len(own) for place, size in enumerate(sizes)),

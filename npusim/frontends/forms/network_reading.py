@@ -1,4 +1,7 @@
-"""Graphs of networks: each node is converted by its row, on quantized values where `qdq_groups` planned it."""
+"""Conversion of networks of ONNX and Paddle to graphs, node by node.
+
+`qdq_groups` decides beforehand which nodes compute on quantized values.
+"""
 
 from __future__ import annotations
 
@@ -30,14 +33,14 @@ _UNKNOWN = (
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """What the shared reader needs to know of a format.
+    """What the reader needs to know about a format.
 
-    name: the format, as messages call it.
-    row: the row of a node; None for an operation that npusim lacks.
+    name:    the format, as messages call it.
+    row:     returns the row of a node; None for an operation that npusim lacks.
     missing: advice for some operations that npusim lacks, by operation.
-    shapes: the result shape of operations that npusim lacks, from the types of their operands.
-    states: where a file states the types of results, for messages.
-    ends: how a model is cut before an operation, for messages.
+    shapes:  functions that return the result shape of operations that npusim lacks, from the types of their operands.
+    states:  where a file states the types of results, for messages.
+    ends:    how a model is cut before an operation, for messages.
     """
 
     name: str
@@ -53,11 +56,11 @@ class Vocabulary:
         return entry is not None and entry.groups
 
 
-def graph_of(network: Network, builder: GraphBuilder, words: Vocabulary) -> Graph:
+def graph_of(network: Network, builder: GraphBuilder, vocabulary: Vocabulary) -> Graph:
     """Return the graph of a network. Raises GraphError, with the node's place, for what npusim does not have."""
-    network = _folded(network, words)
+    network = _folded(network, vocabulary)
     return _Reading(
-        network, builder, qdq_groups.plan(network, network.constants, words.groupable), words
+        network, builder, qdq_groups.plan(network, network.constants, vocabulary.groupable), vocabulary
     ).graph()
 
 
@@ -69,12 +72,12 @@ class _Reading(NetworkValues):
         network: Network,
         builder: GraphBuilder,
         plan: qdq_groups.Plan,
-        words: Vocabulary,
+        vocabulary: Vocabulary,
         outer: _Reading | None = None,
     ) -> None:
         super().__init__(network, builder, plan, outer)
         self.builder.read_with(folding.MOST_ELEMENTS)
-        self._words = words
+        self._vocabulary = vocabulary
         self._named_already: set[int] = set()
 
     def graph(self) -> Graph:
@@ -101,8 +104,8 @@ class _Reading(NetworkValues):
         assert self.builder.budget is not None
         self.builder.budget.write_out(len(network.nodes))  # each time that the nested graph is expanded
         network = replace(network, constants={**self._network.constants, **network.constants})
-        plan = qdq_groups.plan(network, network.constants, self._words.groupable, self.held())
-        inner = _Reading(network, self.builder, plan, self._words, self)
+        plan = qdq_groups.plan(network, network.constants, self._vocabulary.groupable, self.held())
+        inner = _Reading(network, self.builder, plan, self._vocabulary, self)
         inner.makers = self.makers
         inner._numbers.update(zip([value.name for value in network.inputs], operands, strict=True))
         inner._named_already.update(operands)
@@ -116,7 +119,7 @@ class _Reading(NetworkValues):
 
     def add(self, node: Node) -> None:
         """Add the nodes that an operation becomes. Raises GraphError for an operation that npusim does not have."""
-        entry = self._words.row(node)
+        entry = self._vocabulary.row(node)
         if entry is not None and not any(node.outputs):
             raise node.fault("has no output")
         numbers: Sequence[int | None] | None
@@ -126,13 +129,11 @@ class _Reading(NetworkValues):
             try:
                 numbers = entry.convert(NodeConversion(node, entry.inputs, self, entry.operators))
             except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as fault:
-                said = " ".join(str(fault).split())[:120]
-                raise node.fault(
-                    f"its inputs or attributes are none that the operation takes ({said})"
-                ) from None
+                reason = " ".join(str(fault).split())[:120]
+                raise node.fault(f"the operation does not take its inputs or attributes ({reason})") from None
         if node.written is not None:
-            made = self.builder.nodes[before:]
-            self.builder.nodes[before:] = [replace(each, written=node.written) for each in made]
+            added = self.builder.nodes[before:]
+            self.builder.nodes[before:] = [replace(new, written=node.written) for new in added]
         for name, number in zip(node.outputs, numbers or (), strict=False):
             if name and number is not None:
                 coded = name in self._plan.results and self.builder.type(number).quantization is not None
@@ -143,13 +144,13 @@ class _Reading(NetworkValues):
 
         Raises GraphError if their element types and sizes are not known.
         """
-        if node.operation in self._words.missing:
-            raise node.fault(self._words.missing[node.operation])
+        if node.operation in self._vocabulary.missing:
+            raise node.fault(self._vocabulary.missing[node.operation])
         inputs = [self.number(name) if name else None for name in node.inputs]
         names = [name for name in node.outputs if name in self._read]
         types = [self._foreign_type(node, name, inputs) for name in names]
-        made = self.builder.node(f'{self._words.name} "{node.kind}"', inputs, types, name=node.name)
-        return [dict(zip(names, made, strict=True)).get(name) for name in node.outputs]
+        results = self.builder.node(f'{self._vocabulary.name} "{node.kind}"', inputs, types, name=node.name)
+        return [dict(zip(names, results, strict=True)).get(name) for name in node.outputs]
 
     @cached_property
     def _read(self) -> set[str]:
@@ -158,29 +159,29 @@ class _Reading(NetworkValues):
         return {*self._network.outputs, *chain.from_iterable(map(values_read, readers))}
 
     def _foreign_type(self, node: Node, name: str, inputs: Sequence[int | None]) -> TensorType:
-        value, said = self._network.foreign.get(name), self._words.shapes.get(node.operation)
+        value, infer_shape = self._network.foreign.get(name), self._vocabulary.shapes.get(node.operation)
         types = [self.builder.type(number) for number in inputs if number is not None]
-        if value is None and said is not None and types:
-            return replace(types[0], shape=said(types))
+        if value is None and infer_shape is not None and types:
+            return replace(types[0], shape=infer_shape(types))
         if value is not None and not is_element(value.dtype):
             raise node.fault(
                 f"result {quoted(name)} has elements of type {value.dtype}, which npusim lacks; let the model end "
-                f"without it{self._words.ends}"
+                f"without it{self._vocabulary.ends}"
             )
         if value is not None and value.sizes is not None:
-            sizes = [self.builder.sizes.get(each) if isinstance(each, str) else each for each in value.sizes]
+            sizes = [self.builder.sizes.get(size) if isinstance(size, str) else size for size in value.sizes]
             if sizes[:1] == [None] and types and types[0].shape:
                 sizes[:1] = types[0].shape[:1]
                 self.builder.note(
                     f"result {quoted(name)} of {node.place} has a first axis which the file leaves open: taken to be "
-                    f"{sizes[0]}, that of the first operand; state another in the file{self._words.states}"
+                    f"{sizes[0]}, that of the first operand; state another in the file{self._vocabulary.states}"
                 )
-            shape = tuple([each for each in sizes if isinstance(each, int)])
+            shape = tuple([size for size in sizes if isinstance(size, int)])
             if len(shape) == len(sizes):
                 return TensorType(value.dtype, shape)
         raise node.fault(
             f"{_UNKNOWN}; --unknown host times it once the file says type and shape of "
-            f"{quoted(name)}{self._words.states}"
+            f"{quoted(name)}{self._vocabulary.states}"
         )
 
     def _looked_up(self, node: Node) -> Sequence[int] | None:
@@ -191,17 +192,17 @@ class _Reading(NetworkValues):
         codes, name = self.codes(region.source), node.outputs[0]
         assert codes is not None
         kind, target = self.builder.type(codes), self._plan.results[name]
-        reading = _Reading(self._network, GraphBuilder(""), qdq_groups.Plan({name: target}), self._words)
-        every = np.arange(256, dtype=np.uint8).view(kind.numpy_dtype)
-        reading._codes[region.source] = reading.builder.constant("", every, kind.quantization)
-        for each in region.nodes:
-            reading.add(each)
+        reading = _Reading(self._network, GraphBuilder(""), qdq_groups.Plan({name: target}), self._vocabulary)
+        all_values = np.arange(256, dtype=np.uint8).view(kind.numpy_dtype)
+        reading._codes[region.source] = reading.builder.constant("", all_values, kind.quantization)
+        for inner in region.nodes:
+            reading.add(inner)
         result, bare = unshaped(target.dtype, target.quantization), replace(node, inputs=())
-        made = reading._codes[name] if name in reading._codes else reading.number(name)
-        entries = reading.builder.tensors[NodeConversion(bare, "", reading).in_type(made, result)].array
+        number = reading._codes[name] if name in reading._codes else reading.number(name)
+        entries = reading.builder.tensors[NodeConversion(bare, "", reading).in_type(number, result)].array
         assert entries is not None
-        how = NodeConversion(bare, "", self)
-        return [how.node("look_up", [codes], result, entries=tuple(entries.tolist()), rescale="fixed_point")]
+        c = NodeConversion(bare, "", self)
+        return [c.node("look_up", [codes], result, entries=tuple(entries.tolist()), rescale="fixed_point")]
 
     def _limited(self, node: Node) -> Sequence[int] | None:
         """Return the result of a Relu or Clip that needs no node of its own; None if it needs one."""
@@ -219,8 +220,8 @@ class _Reading(NetworkValues):
 
     def _named(self, name: str, number: int, *, final: bool) -> int:
         """Give a result its own name, unless it has another purpose; a name that is not final may be replaced."""
-        held = self.builder.tensors[number]
-        if not held.constant and number not in self._named_already and number not in self.builder.inputs:
+        is_constant = self.builder.tensors[number].constant
+        if not is_constant and number not in self._named_already and number not in self.builder.inputs:
             self.builder.rename(number, name)
             if final:
                 self._named_already.add(number)
@@ -229,11 +230,10 @@ class _Reading(NetworkValues):
     def _output(self, name: str) -> int:
         """Return an output as a tensor of its own with its own name."""
         number = self.number(name)
-        held = self.builder.tensors[number]
-        taken = held.constant or number in self.builder.inputs or held.name != name
-        if taken:
-            how = NodeConversion(Node("Identity", "", name, (), (name,), {}), "", self)
-            number = how.node("reshape", [number], how.like(number), shape=held.type.shape)
+        tensor = self.builder.tensors[number]
+        if tensor.constant or number in self.builder.inputs or tensor.name != name:
+            c = NodeConversion(Node("Identity", "", name, (), (name,), {}), "", self)
+            number = c.node("reshape", [number], c.like(number), shape=tensor.type.shape)
             self.builder.rename(number, name)
         return number
 
@@ -249,17 +249,19 @@ def _input(value: Value) -> Tensor:
     return Tensor(value.name, TensorType(value.dtype, shape), size_names=names)
 
 
-def _folded(network: Network, words: Vocabulary) -> Network:
+def _folded(network: Network, vocabulary: Vocabulary) -> Network:
     """Return a network in which nodes that depend on constants alone are replaced by their results.
 
     Results of DequantizeLinear stay quantized.
     """
     builder = GraphBuilder(network.name)
-    reading = _Reading(network, builder, qdq_groups.Plan(), words)
+    reading = _Reading(network, builder, qdq_groups.Plan(), vocabulary)
     constants, nodes = dict(network.constants), []
     for node in network.nodes:
         values = (
-            _values(node, reading, words) if all(name in constants for name in node.inputs if name) else None
+            _values(node, reading, vocabulary)
+            if all(name in constants for name in node.inputs if name)
+            else None
         )
         if values is None:
             nodes.append(node)
@@ -268,9 +270,9 @@ def _folded(network: Network, words: Vocabulary) -> Network:
     return replace(network, nodes=tuple(nodes), constants=constants)
 
 
-def _values(node: Node, reading: _Reading, words: Vocabulary) -> dict[str, Array] | None:
+def _values(node: Node, reading: _Reading, vocabulary: Vocabulary) -> dict[str, Array] | None:
     """Return the results of a node on constants; None if only a run gives them, or if the node has a fault."""
-    entry = words.row(node)
+    entry = vocabulary.row(node)
     if entry is None or node.operation == DEQUANTIZE or qdq_groups.captured(node):
         return None
     try:

@@ -120,7 +120,7 @@ class NodeConversion(Conversion):
         self.require(value in (0, 1), f"{name} is {shown(value)}, must be 0 or 1")
         return bool(value)
 
-    def said(self, name: str, default: Any) -> Any:
+    def parameter(self, name: str, default: Any) -> Any:
         """Return an attribute in the type of the default, which it has if the node does not state it."""
         if isinstance(default, bool):
             return self.flag(name, default)
@@ -363,8 +363,10 @@ class NodeConversion(Conversion):
             for number, kind in zip(step.inputs, kinds, strict=True)
         ]
         types = [unshaped(wide) if kind.dtype == narrow else kind for kind in step.results]
-        made = self.added(step._replace(inputs=operands, results=types))
-        return tuple([self.cast(number, kind.dtype) for number, kind in zip(made, step.results, strict=True)])
+        added = self.added(step._replace(inputs=operands, results=types))
+        return tuple(
+            [self.cast(number, kind.dtype) for number, kind in zip(added, step.results, strict=True)]
+        )
 
     def _by_order(self, step: Step) -> tuple[int, ...]:
         """Add a comparison of uint64 values as int64 values: subtracting 2**63 keeps their order."""
@@ -375,11 +377,11 @@ class NodeConversion(Conversion):
 
         operands = [None if number is None else turned(number, "int64") for number in step.inputs]
         types = [unshaped("int64") if kind.dtype == "uint64" else kind for kind in step.results]
-        made = self.added(step._replace(inputs=operands, results=types))
+        numbers = self.added(step._replace(inputs=operands, results=types))
         return tuple(
             [
                 turned(number, "uint64") if kind.dtype == "uint64" else number
-                for number, kind in zip(made, step.results, strict=True)
+                for number, kind in zip(numbers, step.results, strict=True)
             ]
         )
 
@@ -395,8 +397,8 @@ class NodeConversion(Conversion):
             for number, kind in zip(step.inputs, kinds, strict=True)
         ]
         types = [replace(kind, quantization=ITSELF) if kind.dtype in BYTES else kind for kind in step.results]
-        made = self.added(step._replace(inputs=coded, results=types))
-        return tuple([self.plainly(number) for number in made])
+        numbers = self.added(step._replace(inputs=coded, results=types))
+        return tuple([self.plainly(number) for number in numbers])
 
     def _on_bytes(self, step: Step) -> tuple[int, ...]:
         """Add a node on the bytes of quantized values; a move keeps their quantization."""
@@ -414,7 +416,7 @@ class NodeConversion(Conversion):
 
 
 def keeps_codes(op: str) -> bool:
-    """Whether the results of an operator have the quantization of its operands."""
+    """Return whether the results of an operator have the quantization of its operands."""
     return op in _KEEP_CODES or family(op) == "movement"
 
 

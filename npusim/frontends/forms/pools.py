@@ -45,7 +45,7 @@ def pooled(
     op:         "average_pool_2d" or "max_pool_2d".
     axes:       those that the window slides along; all behind the first two if not stated.
     kind:       the type of the result, if it is not that of the operation's result.
-    counted:    whether padding is a part of averages, as far as `window.said` has it.
+    counted:    whether padding is a part of averages, as far as `window.counted_padding` contains it.
     by_columns: whether averages add up each column of a window first, then the columns.
     more:       parameters of the last node, like its activation.
     """
@@ -100,7 +100,7 @@ def _activated(c: Conversion, x: int, kind: TensorType | None, activation: str) 
 
 def _counted(window: Window, axis: int) -> tuple[int, int]:
     """Return how much of the padding of an axis counts in averages."""
-    before, behind = zip(window.said[axis], window.padding[axis], strict=True)
+    before, behind = zip(window.counted_padding[axis], window.padding[axis], strict=True)
     return min(before), min(behind)
 
 

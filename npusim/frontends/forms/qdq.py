@@ -69,7 +69,7 @@ def codes_of(
     numbers = [node.attributes.get(name, default) for name, default in _NUMBERS.items()]
     if scale is None or not all(isinstance(number, int) for number in numbers):
         return None
-    block, said, axis = numbers
+    block, type_code, axis = numbers
     if block:
         return None
     zero: Any = None
@@ -86,7 +86,7 @@ def codes_of(
     if zero is not None:
         dtype, bits = zero.dtype.name, narrow.get(node.inputs[2], 0)
     elif node.operation == QUANTIZE:
-        dtype, bits = held_type(said) if said else ("uint8", 0)
+        dtype, bits = held_type(type_code) if type_code else ("uint8", 0)
     along = axis if scale.ndim == 1 and scale.size > 1 else None
     scaling = Quantization(tuple(map(float, scale.reshape(-1))), tuple(map(int, zeros)), along)
     return Codes(dtype, scaling, bits)
@@ -111,10 +111,10 @@ def moved_axis(
             return None
         moved, target = perm.index(axis), tuple([shape[place] for place in perm])
     else:
-        found = _other_shape(node, shape, constants)
-        if found is None:
+        target_shape = _other_shape(node, shape, constants)
+        if target_shape is None:
             return None
-        target, before = found, prod(shape[:axis])
+        target, before = target_shape, prod(shape[:axis])
         places = [place for place in range(len(target)) if prod(target[:place]) == before]
         moved = next((place for place in places if target[place] == shape[axis]), -1)
         if moved < 0:
@@ -130,12 +130,12 @@ def _other_shape(
         axis = int(node.attributes.get("axis", 1))
         axis = axis + len(shape) if axis < 0 else axis
         return prod(shape[:axis]), prod(shape[axis:])
-    said: Any = node.attributes.get("axes")
+    given_axes: Any = node.attributes.get("axes")
     if len(node.inputs) > 1 and node.inputs[1]:
-        said = constants.get(node.inputs[1])
-    if said is None:
+        given_axes = constants.get(node.inputs[1])
+    if given_axes is None:
         return tuple([size for size in shape if size != 1]) if node.operation == "Squeeze" else None
-    numbers = [int(number) for number in np.asarray(said).reshape(-1)]
+    numbers = [int(number) for number in np.asarray(given_axes).reshape(-1)]
     if node.operation == "Reshape":
         return _reshaped(numbers, shape, bool(node.attributes.get("allowzero", 0)))
     if node.operation == "Squeeze":
@@ -154,5 +154,5 @@ def _reshaped(sizes: Sequence[int], shape: tuple[int, ...], zeros: bool) -> tupl
             return None
         sizes = [size or shape[place] for place, size in enumerate(sizes)]
     rest = prod(size for size in sizes if size != -1)
-    found = tuple([prod(shape) // rest if size == -1 and rest else size for size in sizes])
-    return found if prod(found) == prod(shape) else None
+    result = tuple([prod(shape) // rest if size == -1 and rest else size for size in sizes])
+    return result if prod(result) == prod(shape) else None

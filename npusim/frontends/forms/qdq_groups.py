@@ -258,9 +258,9 @@ class _Planning:
         first, targets = held[0], self._codes(node)
         same = first is not None and all(each == first for each in held)
         if first is not None and first.quantization.axis is not None:
-            found = moved_axis(node, first, self._fixed.get(node.inputs[0]), self._constants)
-            if found is not None and same:
-                codes, shape = found
+            moved = moved_axis(node, first, self._fixed.get(node.inputs[0]), self._constants)
+            if moved is not None and same:
+                codes, shape = moved
                 self._fixed[node.outputs[0]] = shape
                 self._hold({node.outputs[0]: codes})
         elif same and (node.role.operation not in NEEDS_TARGET or first in targets):
@@ -318,7 +318,7 @@ POINTWISE = frozenset({
 """Operations that compute each result element from the elements at the same place of their inputs."""
 
 _MOST_NODES = 64
-"""Operations in one table; longer chains are computed as they stand."""
+"""Operations in one table; longer chains are computed operation by operation."""
 
 _BYTES = ("int8", "uint8")
 
@@ -338,15 +338,15 @@ def region_of(
     target: Codes,
 ) -> Region | None:
     """Return the two or more operations that make a node a function of one 8-bit value; None if there are none."""
-    found: dict[Node, None] = {}
+    nodes: dict[Node, None] = {}
     sources: set[str] = set()
     waiting: list[tuple[Node, bool]] = [(node, False)]
     while waiting:
         each, ready = waiting.pop()
         if ready:
-            found[each] = None
+            nodes[each] = None
             continue
-        if each in found:
+        if each in nodes:
             continue
         if each.role.domain or each.role.operation not in POINTWISE or len(each.outputs) != 1:
             return None
@@ -361,16 +361,16 @@ def region_of(
                 waiting.append((makers[name], False))
             else:
                 return None
-        if len(waiting) + len(found) > 3 * _MOST_NODES or len(found) > _MOST_NODES or len(sources) > 1:
+        if len(waiting) + len(nodes) > 3 * _MOST_NODES or len(nodes) > _MOST_NODES or len(sources) > 1:
             return None
-    if len(found) < 2 or len(sources) != 1:
+    if len(nodes) < 2 or len(sources) != 1:
         return None
     [source] = sources
     if any(
         codes.dtype not in _BYTES or codes.quantization.axis is not None for codes in (held[source], target)
     ):
         return None
-    return Region(source, tuple(found))
+    return Region(source, tuple(nodes))
 
 
 def unneeded(nodes: tuple[Node, ...], tables: Mapping[Node, Region], kept: set[str]) -> set[Node]:

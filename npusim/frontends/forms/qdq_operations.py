@@ -62,14 +62,14 @@ def _dequantize(c: NodeConversion) -> Sequence[int | None]:
     codes = _codes(c, c.builder.type(x).dtype)
     asked = _real_type(c, "output_dtype")
     if codes is None or asked != "float32":
-        made = c.cast(_dequantized_by_steps(c, x), asked)
-        _note_blocks(c, x, made)
-        return [made]
+        floats = c.cast(_dequantized_by_steps(c, x), asked)
+        _note_blocks(c, x, floats)
+        return [floats]
     c.dequantized(c.coded(x, _at_axis(c, codes.quantization, c.shape(x))))
     return [None]
 
 
-def _note_blocks(c: NodeConversion, x: int, made: int) -> None:
+def _note_blocks(c: NodeConversion, x: int, floats: int) -> None:
     """Note how a constant matrix in blocks along its first axis is stored, for a product with it."""
     tensors, size = c.builder.tensors, int(c.attribute("block_size", 0))
     operands = [x, c.real("scale"), *([c.real("zero_point")] if c.has("zero_point") else [])]
@@ -78,10 +78,10 @@ def _note_blocks(c: NodeConversion, x: int, made: int) -> None:
         return
     bits = c.bits("x") or c.builder.type(x).element.bits
     zeros = data[2] if len(data) > 2 else None
-    if c.builder.type(made).dtype == c.builder.type(operands[1]).dtype:
+    if c.builder.type(floats).dtype == c.builder.type(operands[1]).dtype:
         weights = packed(data[0], data[1], zeros, bits, size)
         if weights is not None:
-            c.packed[made] = weights
+            c.packed[floats] = weights
 
 
 def as_floats(c: NodeConversion, tensor: int) -> int:
@@ -103,8 +103,8 @@ def _quantized_by_steps(c: NodeConversion, x: int) -> int:
 
 def _real_type(c: NodeConversion, attribute: str) -> str:
     """Return the element type that an attribute states, otherwise that of the scale."""
-    said = int(c.attribute(attribute, 0))
-    dtype = held_type(said)[0] if said else c.builder.type(c.real("scale")).dtype
+    type_code = int(c.attribute(attribute, 0))
+    dtype = held_type(type_code)[0] if type_code else c.builder.type(c.real("scale")).dtype
     c.require(
         is_element(dtype) and element(dtype).kind == "real", f"npusim has no floating-point type {dtype} here"
     )
@@ -138,8 +138,8 @@ def _asked_type(c: NodeConversion) -> tuple[str, int]:
     if c.has("zero_point"):
         _require_codes(c, dtype := c.builder.type(c.real("zero_point")).dtype)
         return dtype, c.bits("zero_point")
-    said = int(c.attribute("output_dtype", 0))
-    dtype, bits = held_type(said) if said else ("uint8", 0)
+    type_code = int(c.attribute("output_dtype", 0))
+    dtype, bits = held_type(type_code) if type_code else ("uint8", 0)
     _require_codes(c, dtype)
     return dtype, bits
 

@@ -19,14 +19,14 @@ class Window(NamedTuple):
     stride:   elements from one window to the next.
     dilation: elements from one of its taps to the next.
     padding:  elements around the tensor, before and behind.
-    said:     the padding that counts in averages; `padding` may have more behind, for a last window that is not full.
+    counted_padding: the padding that counts in averages; `padding` may have more behind, for a last partial window.
     """
 
     size: tuple[int, ...]
     stride: tuple[int, ...]
     dilation: tuple[int, ...]
     padding: tuple[Border, ...]
-    said: tuple[Border, ...]
+    counted_padding: tuple[Border, ...]
 
     @property
     def dilated(self) -> bool:
@@ -64,7 +64,7 @@ class Window(NamedTuple):
     def unpadded(self) -> Window:
         """Return the same window without padding."""
         none = (NO_BORDER,) * len(self.size)
-        return self._replace(padding=none, said=none)
+        return self._replace(padding=none, counted_padding=none)
 
 
 def fitted(c: Conversion, extents: Sequence[int], window: Window) -> Window:
@@ -133,7 +133,7 @@ def unwound(
         half = (over // 2, over - over // 2)
         padding.append(window.padding[axis] if window.padding else half if less_first else half[::-1])
         result.append(extent)
-    return result, window._replace(padding=tuple(padding), said=tuple(padding))
+    return result, window._replace(padding=tuple(padding), counted_padding=tuple(padding))
 
 
 def positive(c: Conversion, extents: Sequence[int]) -> None:

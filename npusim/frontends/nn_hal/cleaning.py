@@ -81,7 +81,7 @@ def clean_model(model: object) -> CheckedModel:
 
 def _extensions(model: Fields) -> dict[int, str]:
     """Return the names of extensions by their prefixes. Raises Broken."""
-    found: dict[int, str] = {}
+    names: dict[int, str] = {}
     for place, each in model.each(_EXTENSIONS):
         fields = Fields(place, each, ExtensionNameAndPrefix)
         name = fields.value("name")
@@ -89,10 +89,10 @@ def _extensions(model: Fields) -> dict[int, str]:
             text = f"is {field_values.shown(name)}, must be a name of 1 to {_LONGEST_NAME} characters"
             raise field_values.broken(fields.at("name"), text)
         prefix = fields.read("prefix", field_values.integer, 1, 0x7FFF)
-        if prefix in found:
+        if prefix in names:
             raise field_values.broken(fields.at("prefix"), f"is {prefix} again, each must occur once")
-        found[prefix] = name
-    return found
+        names[prefix] = name
+    return names
 
 
 def memories(place: str, value: object) -> tuple[Bytes, ...]:

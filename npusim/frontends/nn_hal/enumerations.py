@@ -246,10 +246,10 @@ EXTENSIONS = 1 << 16
 
 def of_extension(extension: str, number: int) -> OperationType:
     """Return the operation of an extension by its number, prefix included; its name is like "com.acme.ops:3"."""
-    made = int.__new__(OperationType, number)
-    made._name_ = f"{extension}:{number % EXTENSIONS}"
-    made._value_ = number
-    return made
+    member = int.__new__(OperationType, number)
+    member._name_ = f"{extension}:{number % EXTENSIONS}"
+    member._value_ = number
+    return member
 
 
 @dataclass(frozen=True, slots=True)

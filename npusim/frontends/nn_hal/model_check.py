@@ -68,7 +68,7 @@ def check_model(model: object, rules: Sequence[Rule] = RULES) -> CheckedModel | 
 def faults(model: CheckedModel, rules: Sequence[Rule] = RULES) -> Iterator[Fault]:
     """Yield the faults of a model for the first rule that it breaks; all graphs are checked for one rule first."""
     for rule in rules:
-        found = [fault for graph in model.graphs for fault in rule.faults(model, graph)]
-        if found:
-            yield from found
+        broken = [fault for graph in model.graphs for fault in rule.faults(model, graph)]
+        if broken:
+            yield from broken
             return

@@ -96,8 +96,8 @@ class _Reading:
         main, name, builder = self._model.main, f"operands[{index}]", parts.builder
         known = parts.known.graph is not main or parts.known.bound(index)
         keys = () if known else (name, f"in{main.inputs.index(index)}")
-        said = name in builder.sizes or not builder.offered.shapes.keys().isdisjoint(keys)
-        if known or said or reader_in_need(main.operands[index], self._model):
+        offered = name in builder.sizes or not builder.offered.shapes.keys().isdisjoint(keys)
+        if known or offered or reader_in_need(main.operands[index], self._model):
             parts.tensor(index)
         else:
             parts.known.omitted.add(index)
@@ -107,16 +107,16 @@ class _Reading:
         operands = [parts.tensor(index) for index in operation.inputs[3:]]
         bodies = self._bodies_of(IF, parts, graphs, operands)
         results = [tensor_type(parts.known.graph.operands[index]) for index in operation.outputs]
-        made = parts.builder.node(IF, [parts.tensor(condition), *operands], results, bodies=bodies)
-        parts.take(operation.outputs, made)
+        numbers = parts.builder.node(IF, [parts.tensor(condition), *operands], results, bodies=bodies)
+        parts.take(operation.outputs, numbers)
 
     def _while(self, parts: _Parts, operation: CheckedOperation) -> None:
         operands = [parts.tensor(index) for index in operation.inputs[2:]]
         test, turn = self._bodies_of(WHILE, parts, operation.inputs[:2], operands)
         turn = _carrying_on(turn)
         results = [_unshaped(parts.builder.type(tensor)) for tensor in operands]
-        made = parts.builder.node(WHILE, operands, results, bodies=[test, turn])
-        parts.take(operation.outputs, made)
+        numbers = parts.builder.node(WHILE, operands, results, bodies=[test, turn])
+        parts.take(operation.outputs, numbers)
 
     def _bodies_of(
         self, op: str, parts: _Parts, graphs: Sequence[int], operands: Sequence[int]
@@ -133,16 +133,16 @@ class _Reading:
 
 
 class _Parts(GraphParts):
-    """A graph in the making whose inputs may get their sizes from the caller."""
+    """A graph under construction whose inputs may get their sizes from the caller."""
 
     def added(self, operand: int, role: Argument | None) -> int:
         """Return a new tensor for an operand; an input with open sizes gets those that the caller gives."""
-        said = self.known.graph.operands[operand]
-        if said.lifetime is not OperandLifeTime.MODEL_INPUT or self.known.bound(operand):
+        source = self.known.graph.operands[operand]
+        if source.lifetime is not OperandLifeTime.MODEL_INPUT or self.known.bound(operand):
             return super().added(operand, role)
         sizes = self.known.shape(operand)
         shape = UNRANKED if sizes is None else tuple(UNKNOWN if size is None else size for size in sizes)
-        tensor = self.builder.input(f"operands[{operand}]", tensor_type(said, shape))
+        tensor = self.builder.input(f"operands[{operand}]", tensor_type(source, shape))
         self.known.shapes[operand] = self.builder.shape(tensor)
         self.inputs.append(operand)
         return tensor

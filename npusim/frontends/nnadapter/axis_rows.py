@@ -31,7 +31,7 @@ def _reduction(type_: OperationType, op: str) -> Row:
 
 
 def _one_element(c: Conversion) -> bool:
-    """Whether the output is declared with shape [1], which upstream takes for a scalar too."""
+    """Return whether the output is declared with shape [1], which upstream takes for a scalar too."""
     kind = c.given("output").type
     return kind.ranked and len(kind.dimensions) == 1
 
@@ -151,7 +151,7 @@ def _fully_connected(c: Conversion) -> int:
 def _mat_mul(c: Conversion) -> int:
     """Multiply matrices; a vector x is a row, a vector y a column, and the product lacks its dimension.
 
-    A product of two vectors may be declared as shape [1], as upstream has it.
+    A product of two vectors may be declared as shape [1], as upstream does.
     """
     shapes = c.shape("x"), c.shape("y")
     c.require(min(map(len, shapes)) > 0, "x and y must have a dimension or more")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from npusim.frontends.forms.conversion import Step
-from npusim.frontends.nnadapter.nnadapter_codes import InvalidParameter, OperationType, Precision, said
+from npusim.frontends.nnadapter.nnadapter_codes import InvalidParameter, OperationType, Precision, text_of
 from npusim.frontends.nnadapter.operand_type import OperandType
 from npusim.frontends.nnadapter.operation_arguments import Bound
 from npusim.frontends.nnadapter.operation_conversion import Conversion, Row, plain
@@ -172,7 +172,7 @@ def _quantized_type(bound: Bound) -> None:
         raise InvalidParameter(f"{place}: axis has {axis.size} numbers, must be one")
     if scales.size == 0 or not (zeros.size == scales.size or (zeros.size == 1 and zeros[0] == 0)):
         raise InvalidParameter(
-            f"{place}: zero_point is {said(zeros.tolist())}, must be one for each of {scales.size} scales, or one 0"
+            f"{place}: zero_point is {text_of(zeros.tolist())}, must be one for each of {scales.size} scales, or one 0"
         )
     if not all(0 < scale < np.inf for scale in scales):
         raise InvalidParameter(f"{place}: scale is {scales.tolist()}, must be above 0")

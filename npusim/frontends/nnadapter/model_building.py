@@ -30,7 +30,7 @@ from npusim.frontends.nnadapter.nnadapter_codes import (
     NNAdapterError,
     OperationType,
     Precision,
-    said,
+    text_of,
 )
 from npusim.frontends.nnadapter.operand import Operand, Operation
 from npusim.frontends.nnadapter.operand_type import (
@@ -131,7 +131,7 @@ class Model:
             raise InvalidParameter(f"{where}: has {raw.dtype} elements, {operand.type.words()} has others")
         size = raw.nbytes if length is None else length
         if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size <= raw.nbytes:
-            raise InvalidParameter(f"{where}: length is {said(length)}, the buffer has {raw.nbytes} bytes")
+            raise InvalidParameter(f"{where}: length is {text_of(length)}, the buffer has {raw.nbytes} bytes")
         if not operand.type.known:
             raise InvalidParameter(f"{where}: is {operand.type.words()}, a constant must have all its sizes")
         wanted = operand.type.size_bytes
@@ -170,8 +170,8 @@ class Model:
             raise
         self.operations.append(operation)
         self._writers.update(dict.fromkeys(operation.output_operands, operation))
-        made = operation.output_operands
-        return made[0] if len(made) == 1 else made
+        results = operation.output_operands
+        return results[0] if len(results) == 1 else results
 
     def identify(self, inputs: Sequence[Operand], outputs: Sequence[Operand]) -> None:
         """Set the inputs and outputs of the model, in the order of an execution's indexes.
@@ -276,21 +276,21 @@ class Model:
 
     def _require_own(self, operand: object, what: str) -> Operand:
         if not isinstance(operand, Operand):
-            raise InvalidParameter(f"{what}: is {said(operand)}, must be an operand of the model")
+            raise InvalidParameter(f"{what}: is {text_of(operand)}, must be an operand of the model")
         if operand.model is not self:
             raise InvalidParameter(f"{what}: {operand.name} belongs to another model")
         return operand
 
     def _own_list(self, operands: object, what: str) -> list[Operand]:
         if not isinstance(operands, Sequence) or isinstance(operands, (str, bytes)):
-            raise InvalidParameter(f"{what}: is {said(operands)}, must be a list of operands")
+            raise InvalidParameter(f"{what}: is {text_of(operands)}, must be a list of operands")
         return [self._require_own(operand, f"{what}[{place}]") for place, operand in enumerate(operands)]
 
     def _added(self, type: OperandType, name: str = "") -> Operand:
         index = len(self.operands)
         if not isinstance(name, str) or name in self._names:
             raise InvalidParameter(
-                f"operands[{index}]: name {said(name)} must be a text that no other operand has"
+                f"operands[{index}]: name {text_of(name)} must be a text that no other operand has"
             )
         label = name or f"operands[{index}]"
         self._names.add(label)
@@ -308,17 +308,17 @@ class Model:
         kind: OperationType | Custom = custom_type(type) or member(OperationType, type, f"{place}.type")
         where = f"{place} ({kind.name})"
         if not isinstance(inputs, Sequence) or isinstance(inputs, (str, bytes)):
-            raise InvalidParameter(f"{where}: inputs: is {said(inputs)}, must be a list of operands")
+            raise InvalidParameter(f"{where}: inputs: is {text_of(inputs)}, must be a list of operands")
         taken = tuple(
             None if operand is None else self._require_own(operand, f"{where}: inputs[{number}]")
             for number, operand in enumerate(inputs)
         )
         if outputs is None:
-            made = self._new_outputs(kind, taken, where)
+            results = self._new_outputs(kind, taken, where)
         else:
-            made = tuple(self._own_list(outputs, f"{where}: outputs"))
-            self._check_outputs(made, where)
-        operation = Operation(len(self.operations), kind, taken, made)
+            results = tuple(self._own_list(outputs, f"{where}: outputs"))
+            self._check_outputs(results, where)
+        operation = Operation(len(self.operations), kind, taken, results)
         bound = Bound(operation, operation_table.row(kind).signature)
         for argument in bound.signature.inputs:
             for operand in bound.inputs[argument.name]:
@@ -371,7 +371,7 @@ class Model:
         raise InvalidParameter(f"{where}: outputs must be given, nothing says how many there are")
 
     def _pending(self, operand: Operand) -> bool:
-        """Whether an operation that is added later may still set the sizes of an operand."""
+        """Return whether an operation that is added later may still set the sizes of an operand."""
         fixed = operand.buffer is not None or operand.type.lifetime is Lifetime.MODEL_INPUT
         return not (fixed or operand in self._writers or operand.type.dimensions)
 
@@ -431,7 +431,7 @@ class Model:
 
 
 def _is_true(operand: Operand | None) -> bool:
-    """Whether a flag is known to be true."""
+    """Return whether a flag is known to be true."""
     return operand is not None and operand.known is not None and bool(operand.known.all())
 
 

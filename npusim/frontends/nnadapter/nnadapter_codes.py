@@ -289,11 +289,11 @@ def faults_as(kind: type[NNAdapterError]) -> Iterator[None]:
     except NpusimError as fault:
         raise kind(str(fault)) from fault
     except OSError as fault:
-        raise kind(f"{said(fault.filename)}: {fault.strerror or fault}") from fault
+        raise kind(f"{text_of(fault.filename)}: {fault.strerror or fault}") from fault
 
 
-def said(value: object) -> str:
-    """Return a value of the caller for a message: its `repr`, shortened."""
+def text_of(value: object) -> str:
+    """Return the shortened `repr` of a caller's value, for messages."""
     try:
         text = repr(value)
     except Exception:  # a `repr` of the caller's own, or an int with more digits than Python prints

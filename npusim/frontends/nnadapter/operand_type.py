@@ -18,7 +18,7 @@ from npusim.frontends.nnadapter.nnadapter_codes import (
     Layout,
     Lifetime,
     Precision,
-    said,
+    text_of,
 )
 from npusim.isa.base.elements import element
 from npusim.isa.base.lazy_dataclass import dataclass
@@ -191,14 +191,14 @@ def operand_type_of(kind: TensorType, name: str) -> OperandType:
 
 
 def _typed(precision: Precision, kind: TensorType, scaled: str, asymmetric: bool) -> OperandType:
-    made = OperandType(precision, list(kind.shape))
+    result = OperandType(precision, list(kind.shape))
     scheme = kind.quantization
     if scheme is not None and scaled == "layer":
-        made.scale, made.zero_point = scheme.scale, scheme.zero_point if asymmetric else None
+        result.scale, result.zero_point = scheme.scale, scheme.zero_point if asymmetric else None
     if scheme is not None and scaled == "channel":
-        made.scales, made.channel_dim = tuple(scheme.scales), scheme.axis
-        made.zero_points = tuple(scheme.zero_points) if asymmetric else None
-    return made
+        result.scales, result.channel_dim = tuple(scheme.scales), scheme.axis
+        result.zero_points = tuple(scheme.zero_points) if asymmetric else None
+    return result
 
 
 def checked(given: object, where: str) -> OperandType:
@@ -207,18 +207,18 @@ def checked(given: object, where: str) -> OperandType:
     Raises InvalidParameter for the first broken rule, with `where` in front of its message.
     """
     if not isinstance(given, OperandType):
-        raise InvalidParameter(f"{where}: is {said(given)}, must be an OperandType")
+        raise InvalidParameter(f"{where}: is {text_of(given)}, must be an OperandType")
     precision = member(Precision, given.precision, f"{where}.precision")
     dimensions = sizes(given.dimensions, f"{where}.dimensions", unknown=True)
-    made = OperandType(
+    kind = OperandType(
         precision,
         list(dimensions),
         layout=member(Layout, given.layout, f"{where}.layout"),
         dynamic=_gears(given, dimensions, where),
         ranked=bool(dimensions) or given.ranked is not False,
     )
-    _scaling(given, made, where)
-    return made
+    _scaling(given, kind, where)
+    return kind
 
 
 def member(kind: Any, value: object, where: str) -> Any:
@@ -226,7 +226,7 @@ def member(kind: Any, value: object, where: str) -> Any:
     if isinstance(value, Integral) and not isinstance(value, bool) and int(value) in set(kind):
         return kind(int(value))
     names = ", ".join(f"{row.name} {row.value}" for row in kind)
-    raise InvalidParameter(f"{where}: is {said(value)}, must be one of {names}")
+    raise InvalidParameter(f"{where}: is {text_of(value)}, must be one of {names}")
 
 
 def sizes(given: object, where: str, unknown: bool = False) -> Shape:
@@ -238,7 +238,7 @@ def sizes(given: object, where: str, unknown: bool = False) -> Shape:
     for size in listed:
         if not isinstance(size, Integral) or isinstance(size, bool) or not lowest <= int(size) <= MOST_SIZE:
             also = ", or -1 where it is not known" if unknown else ""
-            raise InvalidParameter(f"{where}: has size {said(size)}, must be 0..{MOST_SIZE}{also}")
+            raise InvalidParameter(f"{where}: has size {text_of(size)}, must be 0..{MOST_SIZE}{also}")
     return tuple(int(size) for size in listed)
 
 
@@ -246,7 +246,7 @@ def _listed(given: object, where: str, what: str) -> Sequence[Any]:
     """Return a list, tuple or array as a sequence. Raises InvalidParameter for anything else."""
     listed = given.tolist() if isinstance(given, np.ndarray) else given
     if not isinstance(listed, Sequence) or isinstance(listed, (str, bytes)):
-        raise InvalidParameter(f"{where}: is {said(given)}, must be a list of {what}")
+        raise InvalidParameter(f"{where}: is {text_of(given)}, must be a list of {what}")
     return listed
 
 
@@ -263,16 +263,16 @@ def _gears(given: OperandType, dimensions: Shape, where: str) -> tuple[Shape, ..
         )
     for number, gear in enumerate(gears):
         fits = len(gear) == len(dimensions) and all(
-            said in (UNKNOWN, size) for said, size in zip(dimensions, gear, strict=True)
+            stated in (UNKNOWN, size) for stated, size in zip(dimensions, gear, strict=True)
         )
         if not fits:
             raise InvalidParameter(f"{where}.dynamic[{number}]: is {list(gear)}, must fit {list(dimensions)}")
     return tuple(gears)
 
 
-def _scaling(given: OperandType, made: OperandType, where: str) -> None:
+def _scaling(given: OperandType, kind: OperandType, where: str) -> None:
     """Check the quantization of a type and copy it to another."""
-    name, row = made.precision.name, made.row
+    name, row = kind.precision.name, kind.row
     wanted = {"": (), "layer": ("scale",), "channel": ("scales", "channel_dim")}[row.scaled]
     zero = {"layer": "zero_point", "channel": "zero_points"}.get(row.scaled, "")
     allowed = (*wanted, zero) if row.asymmetric else wanted
@@ -283,24 +283,24 @@ def _scaling(given: OperandType, made: OperandType, where: str) -> None:
             and key not in allowed
             and not (key == "zero_point" and row.scaled and _is_zero(value))
         ):
-            raise InvalidParameter(f"{where}.{key}: is {said(value)}, {name} has none")
+            raise InvalidParameter(f"{where}.{key}: is {text_of(value)}, {name} has none")
         if value is None and key in wanted:
             raise InvalidParameter(f"{where}.{key}: is missing, {name} has one")
     if row.scaled == "layer":
-        made.scale = _scale(given.scale, f"{where}.scale")
-        made.zero_point = (
+        kind.scale = _scale(given.scale, f"{where}.scale")
+        kind.zero_point = (
             _zero_point(given.zero_point, row, f"{where}.zero_point") if row.asymmetric else None
         )
     if row.scaled == "channel":
-        made.channel_dim = _channel_dim(given.channel_dim, made.shape, where)
-        made.scales = _scales(given.scales, f"{where}.scales")
-        channels = made.dimensions[made.channel_dim]
-        if channels != len(made.scales):
+        kind.channel_dim = _channel_dim(given.channel_dim, kind.shape, where)
+        kind.scales = _scales(given.scales, f"{where}.scales")
+        channels = kind.dimensions[kind.channel_dim]
+        if channels != len(kind.scales):
             raise InvalidParameter(
-                f"{where}.scales: has {len(made.scales)} scales, dimension {made.channel_dim} has size {channels}"
+                f"{where}.scales: has {len(kind.scales)} scales, dimension {kind.channel_dim} has size {channels}"
             )
         if row.asymmetric:
-            made.zero_points = _zero_points(given.zero_points, row, len(made.scales), f"{where}.zero_points")
+            kind.zero_points = _zero_points(given.zero_points, row, len(kind.scales), f"{where}.zero_points")
 
 
 def _is_zero(value: object) -> bool:
@@ -309,11 +309,11 @@ def _is_zero(value: object) -> bool:
 
 def _scale(given: object, where: str) -> float:
     if not isinstance(given, Real) or isinstance(given, bool):
-        raise InvalidParameter(f"{where}: is {said(given)}, must be a number above 0")
+        raise InvalidParameter(f"{where}: is {text_of(given)}, must be a number above 0")
     with np.errstate(over="ignore", under="ignore"):
         value = float(np.float32(given))
     if not 0 < value < math.inf:
-        raise InvalidParameter(f"{where}: is {said(given)}, must be above 0 and finite as float32")
+        raise InvalidParameter(f"{where}: is {text_of(given)}, must be above 0 and finite as float32")
     return value
 
 
@@ -325,7 +325,7 @@ def _scales(given: object, where: str) -> tuple[float, ...]:
 def _channel_dim(given: object, shape: Shape, where: str) -> int:
     if isinstance(given, Integral) and not isinstance(given, bool) and 0 <= int(given) < len(shape):
         return int(given)
-    raise InvalidParameter(f"{where}.channel_dim: is {said(given)}, must be a dimension of {list(shape)}")
+    raise InvalidParameter(f"{where}.channel_dim: is {text_of(given)}, must be a dimension of {list(shape)}")
 
 
 def _zero_points(given: object, row: PrecisionRow, count: int, where: str) -> tuple[int, ...]:
@@ -342,7 +342,7 @@ def _zero_point(given: object, row: PrecisionRow, where: str) -> int:
     value = 0 if given is None else given
     if isinstance(value, Integral) and not isinstance(value, bool) and low <= int(value) <= high:
         return int(value)
-    raise InvalidParameter(f"{where}: is {said(given)}, must be {low}..{high}")
+    raise InvalidParameter(f"{where}: is {text_of(given)}, must be {low}..{high}")
 
 
 # Values of constants
@@ -378,7 +378,7 @@ def array_of(value: Any, where: str) -> Array:
         elif array.dtype.kind == "i":
             array = array.astype(np.int32 if array.size == 0 or np.abs(array).max() < 1 << 31 else np.int64)
     if array.dtype.kind not in "biuf":
-        raise InvalidParameter(f"{where}: is {said(value)}, must be numbers or booleans")
+        raise InvalidParameter(f"{where}: is {text_of(value)}, must be numbers or booleans")
     return array
 
 
@@ -396,7 +396,7 @@ def converted(array: Array, kind: OperandType, where: str) -> Array:
         with np.errstate(over="ignore"):
             return array.astype(kind.dtype)
     with np.errstate(all="ignore"):
-        made: Array = array.astype(kind.dtype)
-    if not np.array_equal(made, array):
-        raise InvalidParameter(f"{where}: is {said(array.tolist())}, must be {kind.precision.name}")
-    return made
+        result: Array = array.astype(kind.dtype)
+    if not np.array_equal(result, array):
+        raise InvalidParameter(f"{where}: is {text_of(array.tolist())}, must be {kind.precision.name}")
+    return result

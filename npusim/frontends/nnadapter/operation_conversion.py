@@ -104,11 +104,11 @@ class Operands:
         if operand not in self._tensors:
             known = self.known(operand)
             if known is not None:
-                made = self.builder.constant(operand.name, known, operand.type.quantization)
+                number = self.builder.constant(operand.name, known, operand.type.quantization)
             else:
-                made = self.builder.input(operand.name, operand.type.tensor_type(self.shape(operand)))
+                number = self.builder.input(operand.name, operand.type.tensor_type(self.shape(operand)))
                 self.inputs.append(operand)
-            self._tensors[operand] = made
+            self._tensors[operand] = number
         return self._tensors[operand]
 
 
@@ -154,7 +154,7 @@ class Conversion(forms.Conversion):
         return operand
 
     def has(self, name: str) -> bool:
-        """Whether an optional argument or result is there."""
+        """Return whether an optional argument or result is there."""
         return self.operand(name) is not None
 
     def value(self, name: str) -> Array:
@@ -199,7 +199,7 @@ class Conversion(forms.Conversion):
         """Return the elements of an argument as floats; none if it is omitted."""
         return [float(number) for number in self.numbers(name)]
 
-    def said(self, name: str, default: Any) -> Any:
+    def parameter(self, name: str, default: Any) -> Any:
         """Return an argument in the type of the default; a list that is omitted is empty."""
         if isinstance(default, tuple):
             return tuple(self.reals(name))
@@ -307,7 +307,7 @@ class Conversion(forms.Conversion):
     # Quantized values
 
     def on_quantized(self, step: Step) -> bool:
-        """Whether any operand or result of a node is quantized; an unscaled type beside a scale is not."""
+        """Return whether any operand or result of a node is quantized; an unscaled type beside a scale is not."""
         return any(kind is not None and kind.quantized for kind in self.all_kinds(step))
 
     def calculated(self, step: Step) -> tuple[int, ...]:
@@ -324,7 +324,7 @@ class Conversion(forms.Conversion):
         return self.added(step) if not self._operands.in_reals and self.takes(step) else self.by_floats(step)
 
     def _rescales(self, step: Step) -> bool:
-        """Whether the first result has another scale than the first operand."""
+        """Return whether the first result has another scale than the first operand."""
         [first] = self.kinds_of(step.inputs[:1])
         return first is not None and first.quantization != step.results[0].quantization
 
@@ -344,11 +344,11 @@ class Conversion(forms.Conversion):
         )
         elements = 1 if step.op in _MAXIMA else len(step.results)
         same = [source] * elements + list(step.results[elements:])
-        made = self._computed(step._replace(results=same))
-        moved = [
-            self.in_type(number, kind) for number, kind in zip(made, step.results[:elements], strict=False)
+        numbers = self._computed(step._replace(results=same))
+        converted = [
+            self.in_type(number, kind) for number, kind in zip(numbers, step.results[:elements], strict=False)
         ]
-        return (*moved, *made[elements:])
+        return (*converted, *numbers[elements:])
 
     def in_type(self, tensor: int, kind: TensorType) -> int:
         """Return a tensor in a quantized type: quantized or requantized. A type without scale leaves it as it is."""
@@ -360,7 +360,7 @@ class Conversion(forms.Conversion):
         return self.added(Step("quantize", [tensor], [kind], how))[0]
 
     def added(self, step: Step) -> tuple[int, ...]:
-        """Add a node as it stands. Raises InvalidParameter if a result has other channels than scales."""
+        """Add a node unchanged. Raises InvalidParameter if a result has other channels than scales."""
         numbers = super().added(step)
         for place, number in enumerate(numbers):
             if place:  # further results are told apart in reports

@@ -122,9 +122,9 @@ class Parts(Operands):
         Raises InvalidParameter for a broken rule, NotKnown if a value is missing.
         """
         row = operation_table.row(operation.type)
-        made = row.convert(Conversion(Bound(operation, row.signature), self))
+        numbers = row.convert(Conversion(Bound(operation, row.signature), self))
         self._grow(operation.index)
-        results = (made,) if isinstance(made, int) else made
+        results = (numbers,) if isinstance(numbers, int) else numbers
         for operand, tensor in zip(operation.output_operands, results, strict=False):
             shape = self.builder.shape(tensor)
             if len(shape) > MAX_SIZE_OF_DIMENSIONS:
@@ -406,14 +406,14 @@ class _Rewriting:
         if not tensor.type.quantized:
             return number
         if number not in self._floats:
-            made = self._new(number)
+            new = self._new(number)
             if tensor.array is not None:
                 floats = dequantize_values(tensor.array, tensor.type)
                 floats.setflags(write=False)
-                self.tensors[made] = replace(self.tensors[made], data=floats)
+                self.tensors[new] = replace(self.tensors[new], data=floats)
             else:
-                self._convert("dequantize", number, made, group)
-            self._floats[number] = made
+                self._convert("dequantize", number, new, group)
+            self._floats[number] = new
         return self._floats[number]
 
     def _new(self, number: int) -> int:
@@ -423,5 +423,5 @@ class _Rewriting:
         return len(self.tensors) - 1
 
     def _convert(self, op: str, source: int, target: int, group: int, **parameters: Any) -> None:
-        made = operator(op).parameters(**parameters)
-        self._append(Node(f"{self.tensors[target].name}/{op}", op, (source,), (target,), made), group)
+        values = operator(op).parameters(**parameters)
+        self._append(Node(f"{self.tensors[target].name}/{op}", op, (source,), (target,), values), group)

@@ -15,7 +15,7 @@ from npusim.frontends.nnadapter.nnadapter_codes import (
     NNAdapterError,
     OperationType,
     Precision,
-    said,
+    text_of,
 )
 from npusim.frontends.nnadapter.operand import Operand
 from npusim.frontends.nnadapter.operand_type import OperandType, array_of, converted
@@ -74,7 +74,7 @@ def method(type_: OperationType | Custom) -> Callable[..., Any]:
             value = values.get(argument.name, argument.default)
             if argument.repeats and not isinstance(value, (list, tuple)):
                 raise InvalidParameter(
-                    f"{where}: {argument.name} is {said(value)}, must be a list of operands"
+                    f"{where}: {argument.name} is {text_of(value)}, must be a list of operands"
                 )
             for one in value if argument.repeats else [value]:
                 operands.append(_operand(self, argument, one, where))

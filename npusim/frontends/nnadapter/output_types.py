@@ -53,9 +53,9 @@ def _gears(operation: Operation) -> int:
     inputs = [operand for operand in operation.input_operands if operand is not None]
     counts = {operand.name: operand.gears for operand in inputs if operand.gears > 1}
     if len(set(counts.values())) > 1:
-        said = ", ".join(f"{name} {count}" for name, count in counts.items())
+        shown = ", ".join(f"{name} {count}" for name, count in counts.items())
         raise InvalidDimensions(
-            f"{operation.place}: inputs have different numbers of shapes (dynamic): {said}; shape k of each is gear k"
+            f"{operation.place}: inputs have different numbers of shapes (dynamic): {shown}; shape k of each is gear k"
         )
     return max(counts.values(), default=1)
 

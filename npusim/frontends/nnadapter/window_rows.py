@@ -104,11 +104,11 @@ def _transposed(c: Conversion) -> int:
 
 def _transposed_size(c: Conversion, window: Window) -> Sequence[int]:
     """Return height and width of the output of a transposed convolution."""
-    said = c.wholes("output_shape")
+    extents = c.wholes("output_shape")
     more = c.wholes("output_padding") or [0, 0]
-    c.require(len(said) in (0, 2), f"output_shape is {said}, must be height and width")
+    c.require(len(extents) in (0, 2), f"output_shape is {extents}, must be height and width")
     c.require(len(more) == 2 and min(more) >= 0, f"output_padding is {more}, must be of height and width")
-    (height, width), _ = unwound(image_size(c), window, extents=said, more=more)
+    (height, width), _ = unwound(image_size(c), window, extents=extents, more=more)
     c.require(min(height, width) > 0, f"the output would be {height} high and {width} wide")
     return height, width
 

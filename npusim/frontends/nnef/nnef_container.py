@@ -122,7 +122,7 @@ def _folder(root: Path, shown: str) -> Container:
 
 
 class _Bounded(io.RawIOBase):
-    """A stream of which only so many bytes can be read."""
+    """A stream of which only a limited number of bytes can be read."""
 
     def __init__(self, stream: gzip.GzipFile | BinaryIO, most_bytes: int) -> None:
         self._stream = stream

@@ -20,7 +20,7 @@ from npusim.frontends.nnef.places import DocumentError
 
 _OUTSIDE_IDENTIFIERS = re.compile(r"[^A-Za-z0-9_]")
 _WITH_TYPE = ("external", "variable", "constant", "cast")
-"""Generic operations whose arguments do not determine what `?` is."""
+"""Generic operations whose arguments do not determine the type that `?` stands for."""
 
 
 def identifiers(names: Iterable[str]) -> dict[str, str]:
@@ -84,13 +84,13 @@ def _write(path: Path, contents: bytes) -> None:
 
 def packed(network: Network, data: Mapping[str, bytes], *, is_compressed: bool = True) -> bytes:
     """Return the archive of a model; the same model gives the same bytes. Raises DocumentError as `graph_text` does."""
-    whole = io.BytesIO()
-    with tarfile.open(fileobj=whole, mode="w", format=tarfile.GNU_FORMAT) as archive:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.GNU_FORMAT) as archive:
         for name, contents in _files(network, data).items():
             member = tarfile.TarInfo(name)
             member.size = len(contents)
             archive.addfile(member, io.BytesIO(contents))
-    return gzip.compress(whole.getvalue(), mtime=0) if is_compressed else whole.getvalue()
+    return gzip.compress(buffer.getvalue(), mtime=0) if is_compressed else buffer.getvalue()
 
 
 def _files(network: Network, data: Mapping[str, bytes]) -> dict[str, bytes]:

@@ -33,8 +33,8 @@ def axis_of_channels(
     """
     axes = [axis for axis, extent in enumerate(shape) if extent == count]
     if len(axes) > 1:
-        said = _by_reader(name, calls, readers)
-        return said if said in axes else axes[0]
+        of_reader = _by_reader(name, calls, readers)
+        return of_reader if of_reader in axes else axes[0]
     return axes[0] if axes else None
 
 

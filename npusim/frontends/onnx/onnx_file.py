@@ -102,13 +102,13 @@ def _check_opset(version: int | None, graph: Any) -> None:
     if version is None:
         raise FormatError("says no version of ONNX's operations (opset_import)")
     newest = _library().defs.onnx_opset_version()
-    said = f"has operations of version {version} (opset_import)"
+    fault = f"has operations of version {version} (opset_import)"
     reads = f"npusim and the onnx that is installed read {OLDEST_OPSET} to {newest}"
     if not 0 < version <= newest:
-        raise FormatError(f"{said}; {reads}")
+        raise FormatError(f"{fault}; {reads}")
     changed = next(_changed(graph, version), None) if version < OLDEST_OPSET else None
     if changed is not None:
-        raise FormatError(f"{said}, and {changed} was another one then; {reads}")
+        raise FormatError(f"{fault}, and {changed} was another one then; {reads}")
 
 
 def _changed(graph: Any, version: int) -> Iterator[str]:
@@ -151,11 +151,11 @@ class _File:
         inputs = tuple(typed(value) for value in graph.input if value.name not in constants)
         read = []
         for number, node in enumerate(graph.node):
-            as_said = self._node(node, number, deep)
-            newer, moved = brought_forward(as_said, self.opsets.get(STANDARD, ELEVEN))
-            parts, made = apart(newer)
+            original = self._node(node, number, deep)
+            newer, moved = brought_forward(original, self.opsets.get(STANDARD, ELEVEN))
+            parts, values = apart(newer)
             read += parts
-            constants |= moved | made
+            constants |= moved | values
         for node in read:
             if _is_constant(node):
                 _add(constants, node.outputs[0], node.attributes["value"])
@@ -172,8 +172,8 @@ class _File:
         """Map the results of operations that npusim lacks to their stated types; only tensors, not sequences."""
         lacks = [node for node in nodes if not self.known(node.domain, node.operation)]
         results = {name for node in lacks for name in node.outputs}
-        said = (value for value in (*graph.value_info, *graph.output) if value.name in results)
-        return {value.name: _value(value) for value in said if value.type.HasField("tensor_type")}
+        infos = (value for value in (*graph.value_info, *graph.output) if value.name in results)
+        return {value.name: _value(value) for value in infos if value.type.HasField("tensor_type")}
 
     def _constants(self, graph: Any) -> dict[str, Array]:
         constants: dict[str, Array] = {}

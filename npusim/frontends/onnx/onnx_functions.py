@@ -47,10 +47,10 @@ def _say_defaults(graph: Any, foreign: set[Key], versions: dict[str, int]) -> No
 
     for node in nodes_of(graph):
         if (node.domain, node.op_type) in foreign:
-            said = {attribute.name for attribute in node.attribute}
+            stated = {attribute.name for attribute in node.attribute}
             schema = defs.get_schema(node.op_type, versions.get(node.domain, 1), node.domain)
             for name, attribute in schema.attributes.items():
-                if name not in said and attribute.default_value.name:
+                if name not in stated and attribute.default_value.name:
                     node.attribute.append(attribute.default_value)
 
 
@@ -71,11 +71,11 @@ def typed(model: Any) -> Any:
     """Return a model with the types of its values, as far as the package onnx can infer them."""
     from onnx import helper, shape_inference
 
-    said = {value.name for value in (*model.graph.value_info, *model.graph.input)}
+    stated = {value.name for value in (*model.graph.value_info, *model.graph.input)}
     model.graph.value_info.extend(
         helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
         for tensor in model.graph.initializer
-        if tensor.name not in said
+        if tensor.name not in stated
     )
     try:
         return shape_inference.infer_shapes(model)
@@ -125,12 +125,12 @@ def _of_the_standard(model: Any, known: Callable[[str, str], bool]) -> set[Key]:
     asked = {
         (node.domain, node.op_type) for node in nodes_of(model.graph) if not known(node.domain, node.op_type)
     }
-    found = set()
+    keys = set()
     for domain, name in asked:
         version = min(max(versions.get(domain, 1), 0), _MOST_VERSION)
         if not defs.has(name, version, domain):
             continue
         schema: Any = defs.get_schema(name, version, domain)
         if schema.has_function or schema.has_context_dependent_function:
-            found.add((domain, name))
-    return found
+            keys.add((domain, name))
+    return keys

@@ -37,17 +37,17 @@ def apart(node: Node) -> tuple[list[Node], dict[str, Array]]:
         return [node], {}
     operation, count = begins
     attributes = {name: value for name, value in node.attributes.items() if name not in _OWN}
-    made = f"{node.outputs[0]}/{operation}"
-    first = replace(node, operation=operation, domain=STANDARD, inputs=node.inputs[:count], outputs=(made,))
+    result = f"{node.outputs[0]}/{operation}"
+    first = replace(node, operation=operation, domain=STANDARD, inputs=node.inputs[:count], outputs=(result,))
     nodes = [replace(first, attributes=attributes)]
     for more in filter(None, node.inputs[count:]):
-        nodes.append(Node("Add", STANDARD, node.name, (made, more), (f"{made}/Add",), {}))
-        made = f"{made}/Add"
-    last, constants = _activation(node, made)
+        nodes.append(Node("Add", STANDARD, node.name, (result, more), (f"{result}/Add",), {}))
+        result = f"{result}/Add"
+    last, constants = _activation(node, result)
     return [*nodes, last], constants
 
 
-def _activation(node: Node, made: str) -> tuple[Node, dict[str, Array]]:
+def _activation(node: Node, source: str) -> tuple[Node, dict[str, Array]]:
     name, numbers = node.attributes.get("activation"), _numbers(node)
     if not isinstance(name, str) or name not in _ACTIVATIONS:
         known = ", ".join(_ACTIVATIONS)
@@ -57,21 +57,21 @@ def _activation(node: Node, made: str) -> tuple[Node, dict[str, Array]]:
         raise node.fault(f"activation {name} has {len(numbers)} numbers, must have {len(wanted)}")
     values = dict(zip(wanted, numbers, strict=False))
     if name != "Clip":
-        return Node(name, STANDARD, node.name, (made,), node.outputs, values), {}
+        return Node(name, STANDARD, node.name, (source,), node.outputs, values), {}
     constants: dict[str, Array] = {
-        f"{made}/{key}": np.array(number, np.float32) for key, number in values.items()
+        f"{source}/{key}": np.array(number, np.float32) for key, number in values.items()
     }
-    return Node(name, STANDARD, node.name, (made, *constants), node.outputs, {}), constants
+    return Node(name, STANDARD, node.name, (source, *constants), node.outputs, {}), constants
 
 
 def _numbers(node: Node) -> Sequence[float]:
     """Return the activation's numbers: Conv has a list of them, Gemm attributes."""
-    said = node.attributes.get("activation_params")
-    if said is None:
-        said = [node.attributes[name] for name in _OWN[2:] if name in node.attributes]
-    if not isinstance(said, list) or not all(isinstance(number, (int, float)) for number in said):
-        raise node.fault(f"the numbers of its activation are {said!r}")
-    return said
+    numbers = node.attributes.get("activation_params")
+    if numbers is None:
+        numbers = [node.attributes[name] for name in _OWN[2:] if name in node.attributes]
+    if not isinstance(numbers, list) or not all(isinstance(number, (int, float)) for number in numbers):
+        raise node.fault(f"the numbers of its activation are {numbers!r}")
+    return numbers
 
 
 ELEVEN = 11

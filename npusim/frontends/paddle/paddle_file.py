@@ -96,26 +96,26 @@ def parameters(path: Path, names: Sequence[str]) -> dict[str, Array]:
             return _tensors(each, sorted(names))  # in the order of their names, because the file has none
     if path.name != PROGRAM:
         raise FormatError(f"has {len(names)} parameters, and no {wanted[0]} is next to it; put it there")
-    found: dict[str, Array] = {}
+    arrays: dict[str, Array] = {}
     for name in names:
         each = path.with_name(name) if name not in ("", ".", "..") and not set(name) & set("/\\\0") else path
         if each == path or each.is_symlink() or not each.is_file():
             raise FormatError(
                 f"parameter {quoted(name)} has no file of its name, nor {wanted[0]}, beside the program"
             )
-        found |= _tensors(each, [name])
-    return found
+        arrays |= _tensors(each, [name])
+    return arrays
 
 
 def _tensors(path: Path, names: Sequence[str]) -> dict[str, Array]:
     """Return the tensors of a file by name. Raises FormatError unless they are as many as the names."""
     stream = _Stream(path)
-    found = {name: stream.tensor(name) for name in names}
+    arrays = {name: stream.tensor(name) for name in names}
     if rest := len(stream.data) - stream.at:
         raise FormatError(
             f"{path.name}: {rest:,} bytes follow the {len(names)} tensors of the program; is it its file?"
         )
-    return found
+    return arrays
 
 
 class _Stream:

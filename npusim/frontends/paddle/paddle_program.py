@@ -120,19 +120,19 @@ class _Program:
             foreign=self.foreign,
         )
 
-    def _add(self, said: Operation) -> None:
+    def _add(self, source: Operation) -> None:
         """Add the nodes of an operator, on the values that its variables have at this point."""
-        current, entry = self.current, row(said.type)
+        current, entry = self.current, row(source.type)
         inputs = {
-            slot: tuple([current.get(name, name) for name in names]) for slot, names in said.inputs.items()
+            slot: tuple([current.get(name, name) for name in names]) for slot, names in source.inputs.items()
         }
-        outputs = {slot: tuple(map(self._fresh, names)) for slot, names in said.outputs.items()}
-        nodes = self._nodes(replace(said, inputs=inputs, outputs=outputs), entry)
-        read, wrote = (tuple(chain.from_iterable(each.values())) for each in (said.inputs, said.outputs))
-        made = [replace(node, written=(said.type, read, wrote)) for node in nodes]
-        self.nodes += made
-        written = {name for node in made for name in node.outputs}
-        for slot, names in said.outputs.items():
+        outputs = {slot: tuple(map(self._fresh, names)) for slot, names in source.outputs.items()}
+        nodes = self._nodes(replace(source, inputs=inputs, outputs=outputs), entry)
+        read, wrote = (tuple(chain.from_iterable(one.values())) for one in (source.inputs, source.outputs))
+        added = [replace(node, written=(source.type, read, wrote)) for node in nodes]
+        self.nodes += added
+        written = {name for node in added for name in node.outputs}
+        for slot, names in source.outputs.items():
             # Statistics and scales for further training are outputs too; without a node they keep their values.
             pairs = [pair for pair in zip(names, outputs[slot], strict=True) if pair[1] in written]
             current |= dict(pairs)
@@ -150,7 +150,7 @@ class _Program:
             parts.nodes.append(_node(replace(operation, inputs=inputs), entry))
         else:
             parts.nodes.append(_node(operation, entry))
-        self.constants |= parts.made
+        self.constants |= parts.new_constants
         return parts.nodes
 
     def _fresh(self, name: str) -> str:
@@ -202,8 +202,8 @@ def _node(operation: Operation, entry: Row | None) -> Node:
     for slot in every if entry is None or not entry.outputs else entry.outputs.split():
         names = operation.outputs.get(slot.rstrip("*"), ())
         outputs += names if slot.endswith("*") else names[:1] or ("",)
-    said = (operation.type, PADDLE, operation.name, inputs, tuple(outputs), operation.attributes)
-    node = Node(*said, slots=operation.inputs)
+    parts = (operation.type, PADDLE, operation.name, inputs, tuple(outputs), operation.attributes)
+    node = Node(*parts, slots=operation.inputs)
     if entry is None or not entry.role:
         return node
     role = (entry.role, {}) if isinstance(entry.role, str) else entry.role(operation.attributes)

@@ -39,25 +39,25 @@ class Operation:
 class Parts:
     """The nodes that replace an operator, and their constants."""
 
-    said: Operation
+    source: Operation
     constants: Mapping[str, Array]
     nodes: list[Node] = field(default_factory=list)
-    made: dict[str, Array] = field(default_factory=dict)
+    new_constants: dict[str, Array] = field(default_factory=dict)
 
     def fault(self, text: str) -> GraphError:
         """Return the error for the operator."""
-        return Node(self.said.type, PADDLE, self.said.name, (), (), {}).fault(text)
+        return Node(self.source.type, PADDLE, self.source.name, (), (), {}).fault(text)
 
     def variable(self, slot: str) -> str:
         """Return the value of an input or output. Raises GraphError if it is left out."""
-        found = self.said.inputs.get(slot) or self.said.outputs.get(slot)
-        if not found:
+        names = self.source.inputs.get(slot) or self.source.outputs.get(slot)
+        if not names:
             raise self.fault(f"{slot} is left out, it must be there")
-        return found[0]
+        return names[0]
 
     def whole(self, name: str, default: int) -> int:
         """Return an attribute that is an integer."""
-        value = self.said.attributes.get(name, default)
+        value = self.source.attributes.get(name, default)
         if not isinstance(value, int):
             raise self.fault(f"{name} is {str(value)[:60]}, must be a whole number")
         return value
@@ -65,19 +65,19 @@ class Parts:
     def known(self, slot: str, place: int = 0) -> Any:
         """Return the array of an input. Raises GraphError if it is no parameter of the file."""
         self.variable(slot)
-        name = self.said.inputs[slot][place]
+        name = self.source.inputs[slot][place]
         if name not in self.constants:
             raise self.fault(f"{slot} must be a parameter of the file")
         return self.constants[name]
 
     def constant(self, name: str, data: Any) -> str:
         """Add a constant, and return its name."""
-        self.made[full := f"{self.said.name}/{name}"] = np.asarray(data, order="C")
+        self.new_constants[full := f"{self.source.name}/{name}"] = np.asarray(data, order="C")
         return full
 
     def node(self, operation: str, inputs: tuple[str, ...], *outputs: str, **attributes: Any) -> str:
         """Add a node of ONNX, and return its first result."""
-        self.nodes.append(Node(operation, STANDARD, self.said.name, inputs, outputs, attributes))
+        self.nodes.append(Node(operation, STANDARD, self.source.name, inputs, outputs, attributes))
         return outputs[0]
 
 
@@ -87,7 +87,7 @@ class Parts:
 def _codes(c: Parts, scale: Any, most: np.float32 = _MOST, slot: str = "") -> tuple[str, str]:
     """Return the names of new constants for scale and zero point, for these largest magnitudes."""
     numbers = np.asarray(scale, np.float32).reshape(-1)
-    if c.whole("bit_length", 8) != 8 or (c.said.inputs.get("ZeroPoint") and np.any(c.known("ZeroPoint"))):
+    if c.whole("bit_length", 8) != 8 or (c.source.inputs.get("ZeroPoint") and np.any(c.known("ZeroPoint"))):
         raise c.fault("npusim has symmetric quantization to 8 bits of Paddle")
     if not np.isfinite(numbers).all() or numbers.size == 0 or numbers.min() < 0:
         raise c.fault("its scales must be finite and 0 or more")
@@ -102,7 +102,7 @@ def _one_way(operation: str) -> Callable[[Parts], None]:
     """
 
     def write(c: Parts) -> None:
-        if c.said.attributes.get("only_observer"):
+        if c.source.attributes.get("only_observer"):
             c.node("Identity", (c.variable("X"),), c.variable("Y"))
             return
         axis = c.whole("quant_axis", -1)
@@ -130,28 +130,28 @@ def _both(c: Parts) -> None:
     If sums are multiplied by scales later ("fake_quantize" alone), the quantized values become integers.
     """
     along: dict[str, int] = {}
-    if c.said.inputs.get("InScale"):
+    if c.source.inputs.get("InScale"):
         scale = c.known("InScale")
     else:
         data, axis = c.known("X"), c.whole("quant_axis", 0)
-        by_channel = c.said.type.startswith("fake_channel_wise")
+        by_channel = c.source.type.startswith("fake_channel_wise")
         if by_channel and not 0 <= axis < data.ndim:
             raise c.fault(f"quant_axis is {axis}, X has {data.ndim} axes")
         others = tuple([at for at in range(data.ndim) if at != axis or not by_channel])
         scale, along = np.abs(data).max(axis=others, initial=0), {"axis": axis} if by_channel else {}
     step, zero = _codes(c, scale)
-    made = c.node(QUANTIZE, (c.variable("X"), step, zero), f"{c.said.name}/codes", **along)
-    step = step if "dequantize" in c.said.type else c.constant("one", np.float32(1))
-    c.node(DEQUANTIZE, (made, step, zero), c.variable("Out"), **along)
+    codes = c.node(QUANTIZE, (c.variable("X"), step, zero), f"{c.source.name}/codes", **along)
+    step = step if "dequantize" in c.source.type else c.constant("one", np.float32(1))
+    c.node(DEQUANTIZE, (codes, step, zero), c.variable("Out"), **along)
 
 
 def _from_sums(c: Parts) -> None:
     """Multiply integer sums by the scales of weights, one or per output channel, and of inputs."""
-    slot = "Scales" if "Scales" in c.said.inputs else "Scale"
-    bits = c.said.attributes.get("quant_bits") or []
-    ranges = [2.0 ** (int(each) - 1) - 1 for each in bits] or [float(c.said.attributes.get("max_range", 127))]
+    slot = "Scales" if "Scales" in c.source.inputs else "Scale"
+    bits = c.source.attributes.get("quant_bits") or []
+    ranges = [2.0 ** (int(n) - 1) - 1 for n in bits] or [float(c.source.attributes.get("max_range", 127))]
     factor = np.ones(1, np.float32)
-    for place, most in zip(range(len(c.said.inputs.get(slot, "?"))), ranges, strict=False):
+    for place, most in zip(range(len(c.source.inputs.get(slot, "?"))), ranges, strict=False):
         factor = factor * np.asarray(c.known(slot, place), np.float32).reshape(-1) / np.float32(most)
     images = (
         factor.size > 1 and c.whole("quant_axis", 0) == 0
@@ -165,18 +165,20 @@ def factors(c: Parts, whole: Collection[str]) -> dict[str, tuple[str, ...]]:
 
     The scales are attributes (`enable_int8`, as Paddle Lite writes it), or the first factor is among `whole`.
     """
-    inputs, slots = dict(c.said.inputs), FACTORS[c.said.type]
+    inputs, slots = dict(c.source.inputs), FACTORS[c.source.type]
     if any(slot not in inputs for slot in slots) or inputs[slots[1]][0] not in c.constants:
         return inputs
-    by_attributes, one = bool(c.said.attributes.get("enable_int8")), np.float32(1)
+    by_attributes, one = bool(c.source.attributes.get("enable_int8")), np.float32(1)
     if not by_attributes and inputs[slots[0]][0] not in whole:
         return inputs
     for place, slot in enumerate(slots) if by_attributes else [(1, slots[1])]:
-        name, scales = inputs[slot][0], c.said.attributes.get(f"{slot}0_scale", []) if by_attributes else one
+        name = inputs[slot][0]
+        scales = c.source.attributes.get(f"{slot}0_scale", []) if by_attributes else one
         codes = _codes(c, scales, one, slot)
-        along = {"axis": int("conv2d" not in c.said.type or "transpose" in c.said.type)} if place else {}
-        made = _whole(c, name) if place else c.node(QUANTIZE, (name, *codes), f"{c.said.name}/{slot}/codes")
-        inputs[slot] = (c.node(DEQUANTIZE, (made, *codes), f"{c.said.name}/{slot}", **along),)
+        along = {"axis": int("conv2d" not in c.source.type or "transpose" in c.source.type)} if place else {}
+        label = f"{c.source.name}/{slot}"
+        quantized = _whole(c, name) if place else c.node(QUANTIZE, (name, *codes), f"{label}/codes")
+        inputs[slot] = (c.node(DEQUANTIZE, (quantized, *codes), label, **along),)
     return inputs
 
 
@@ -200,21 +202,21 @@ _ORDERS = {"LSTM": (0, 3, 1, 2), "GRU": (1, 0, 2), "RNN_TANH": (0,), "RNN_RELU":
 
 def _rnn(c: Parts) -> None:
     """Add stacked layers, each of which gives [steps, batch, directions * hidden]."""
-    mode, layers = str(c.said.attributes.get("mode", "LSTM")), c.whole("num_layers", 1)
-    directions = 2 if c.said.attributes.get("is_bidirec") else 1
-    names, states = c.said.inputs.get("WeightList", ()), c.said.inputs.get("PreState", ())
+    mode, layers = str(c.source.attributes.get("mode", "LSTM")), c.whole("num_layers", 1)
+    directions = 2 if c.source.attributes.get("is_bidirec") else 1
+    names, states = c.source.inputs.get("WeightList", ()), c.source.inputs.get("PreState", ())
     if mode not in _ORDERS or layers < 1 or len(states) != 1 + (mode == "LSTM"):
-        raise c.fault(f"mode {mode[:20]!r} with {layers} layers and {len(states)} states is none")
+        raise c.fault(f"mode {mode[:20]!r} with {layers} layers and {len(states)} states does not exist")
     if len(names) != (count := 4 * layers * directions):
         raise c.fault(f"has {len(names)} weights, {layers} layers of {directions} directions have {count}")
     weights = [_ordered(c, mode, c.known("WeightList", place)) for place in range(count)]
     how: dict[str, Any] = {"direction": "bidirectional" if directions == 2 else "forward"}
     how |= {"linear_before_reset": 1} if mode == "GRU" else {}
     how |= {"activations": ["Relu"] * directions} if mode == "RNN_RELU" else {}
-    x, lengths = c.variable("Input"), (c.said.inputs.get("SequenceLength") or ("",))[0]
+    x, lengths = c.variable("Input"), (c.source.inputs.get("SequenceLength") or ("",))[0]
     lasts: list[list[str]] = [[] for _ in states]
     for layer, first in enumerate(range(0, layers * directions, directions)):
-        name, places = f"{c.said.name}/{layer}", range(2 * first, 2 * (first + directions))
+        name, places = f"{c.source.name}/{layer}", range(2 * first, 2 * (first + directions))
         parts = [[weights[at + begin] for at in places] for begin in (0, count // 2)]  # matrices, then biases
         packed = [np.stack(each[part::2]) for each in parts for part in (0, 1)]
         data = [*packed[:2], np.concatenate(packed[2:], axis=1)]
@@ -230,7 +232,7 @@ def _rnn(c: Parts) -> None:
         turned = c.node("Transpose", (f"{name}/all",), f"{name}/turned", perm=[0, 2, 1, 3])
         sizes = c.constant(f"{layer}/sizes", np.array([0, 0, -1], np.int64))
         x = c.node("Reshape", (turned, sizes), c.variable("Out") if layer == layers - 1 else f"{name}/out")
-    for ends, result in zip(lasts, c.said.outputs.get("State", ()), strict=False):
+    for ends, result in zip(lasts, c.source.outputs.get("State", ()), strict=False):
         c.node("Concat", tuple(ends), result, axis=0)
 
 

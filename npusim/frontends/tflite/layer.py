@@ -75,8 +75,8 @@ class Layer:
 
     def vector(self, field: str) -> list[int]:
         """Return an option that is a list of integers, empty if the file has none."""
-        found = self.option(f"{field}AsNumpy")
-        return [int(value) for value in found] if isinstance(found, np.ndarray) else []
+        values = self.option(f"{field}AsNumpy")
+        return [int(value) for value in values] if isinstance(values, np.ndarray) else []
 
     def choice(self, field: str, names: Mapping[int, str]) -> str:
         """Return the name of an enumerated option."""
@@ -163,12 +163,12 @@ class Layer:
 
         with inside_the_file(f"{self.where}: custom options"):
             table = flexbuffers.GetRoot(self.custom_options.tobytes()).AsMap
-            found = {name: _found(table, name) for name in names}
-        if wrong := [name for name, value in found.items() if isinstance(value, str)]:
+            options = {name: _found(table, name) for name in names}
+        if wrong := [name for name, value in options.items() if isinstance(value, str)]:
             raise FormatError(
-                f"{self.where}: custom option {wrong[0]} is {found[wrong[0]]}, must be a number"
+                f"{self.where}: custom option {wrong[0]} is {options[wrong[0]]}, must be a number"
             )
-        return {name: value for name, value in found.items() if isinstance(value, int | float)}
+        return {name: value for name, value in options.items() if isinstance(value, int | float)}
 
 
 def _found(table: Any, name: str) -> int | float | str | None:

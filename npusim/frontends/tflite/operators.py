@@ -175,16 +175,16 @@ _DETECTION_REALS = ("nms_score_threshold", "nms_iou_threshold", "y_scale", "x_sc
 def _detection(layer: Layer) -> Parameters:
     optional = {"detections_per_class": 100, "use_regular_nms": 0}
     required = (*_DETECTION_COUNTS, *_DETECTION_REALS)
-    found = optional | layer.flexbuffer((*required, *optional))
-    missing = [name for name in required if name not in found]
+    options = optional | layer.flexbuffer((*required, *optional))
+    missing = [name for name in required if name not in options]
     if missing:
         layer.fail(f"its custom options lack {', '.join(missing)}")
-    for name, value in found.items():
+    for name, value in options.items():
         if not isfinite(value):
             layer.fail(f"{name} is {value}, must be finite")
-    counts = {name: int(found[name]) for name in (*_DETECTION_COUNTS, "detections_per_class")}
-    reals = {name: float(found[name]) for name in _DETECTION_REALS}
-    return {**counts, "use_regular_nms": bool(found["use_regular_nms"]), **reals}
+    counts = {name: int(options[name]) for name in (*_DETECTION_COUNTS, "detections_per_class")}
+    reals = {name: float(options[name]) for name in _DETECTION_REALS}
+    return {**counts, "use_regular_nms": bool(options["use_regular_nms"]), **reals}
 
 
 # The table

@@ -315,8 +315,8 @@ def _shape_arithmetic(model: ModelRecord) -> set[int]:
     wanted: set[int | None] = set(model.outputs)
     for number in reversed(range(len(model.operators))):
         record = model.operators[number]
-        made = set(record.outputs)
-        if made & dropped and not made & wanted:
+        outputs = set(record.outputs)
+        if outputs & dropped and not outputs & wanted:
             skipped.add(number)
             dropped.update(record.inputs)
             continue

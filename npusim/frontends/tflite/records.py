@@ -33,10 +33,10 @@ def generated(name: str) -> Any:
     """Return a class that flatc generated for a table or enumeration of the schema, such as "Conv2DOptions"."""
     if _PACKAGE not in sys.modules:
         deferred(_PACKAGE)
-    found = getattr(import_module(f"{_PACKAGE}.{name}"), name)
+    record = getattr(import_module(f"{_PACKAGE}.{name}"), name)
     # The import set the package's attribute to the submodule, where the whole package has the class.
-    setattr(sys.modules[_PACKAGE], name, found)
-    return found
+    setattr(sys.modules[_PACKAGE], name, record)
+    return record
 
 
 IDENTIFIER = b"TFL3"

@@ -105,8 +105,9 @@ def _window(layer: Layer) -> Parameters:
 
 
 def depthwise_convolution(layer: Layer) -> Parameters:
+    """Return the window, and the number of filters per channel."""
     channels, filters = layer.input(0, rank=4).shape[3], layer.input(1, rank=4).shape[3]
-    # As the kernels do: the option says the same in good files and nothing in old ones.
+    # Derived from the shapes, as in LiteRT's kernels: old files do not have the option.
     if not channels or filters % channels:
         layer.fail(f"{filters} filters for {channels} channels, must be a multiple")
     return {**_window(layer), "depth_multiplier": filters // channels}
@@ -116,16 +117,17 @@ def transposed_convolution(layer: Layer) -> Parameters:
     """Return the window. Its padding is that of the convolution that leads from the output back to the input."""
     output = layer.outputs[0] if layer.is_constant(0) else layer.output(rank=4)
     if layer.is_constant(0):
-        said = layer.integers(0, "output shape", 4)
-        if not fits(output.shape or UNRANKED, tuple(said)):
-            layer.fail(f"output shape {list(output.shape)}, its operand says {said}")
-        output = replace(output, shape=tuple(said))
+        shape = layer.integers(0, "output shape", 4)
+        if not fits(output.shape or UNRANKED, tuple(shape)):
+            layer.fail(f"output shape {list(output.shape)}, its operand says {shape}")
+        output = replace(output, shape=tuple(shape))
     strides = _pair(layer, "strides")
     padding = _padding(layer, output, _kernel(layer, 1), strides, [1, 1])
     return {"strides": strides, "padding": padding, "size": output.shape[1:3], **layer.activation()}
 
 
 def pooling(layer: Layer) -> Parameters:
+    """Return the window of a pool."""
     window = _pair(layer, "filter")
     strides = _pair(layer, "strides")
     padding = _padding(layer, layer.input(0, rank=4), window, strides, [1, 1])
@@ -133,6 +135,7 @@ def pooling(layer: Layer) -> Parameters:
 
 
 def fully_connected(layer: Layer) -> Parameters:
+    """Return the parameters of FULLY_CONNECTED."""
     layer.choice("WeightsFormat", _WEIGHTS_FORMATS)
     _weights(layer, 1)
     dims = {"keep_num_dims": layer.flag("KeepNumDims")}
@@ -140,6 +143,7 @@ def fully_connected(layer: Layer) -> Parameters:
 
 
 def matrix_product(layer: Layer) -> Parameters:
+    """Return the parameters of BATCH_MATMUL."""
     return {"adj_x": layer.flag("AdjX"), "adj_y": layer.flag("AdjY"), **layer.dynamic_range()}
 
 
@@ -233,8 +237,8 @@ def bias_note(op: str, kinds: Sequence[TensorType | None], output: TensorType, w
     fault = bias_fault(kinds[2].dtype, bias, ifm, weights)
     if fault is None or kinds[2].dtype != "int32":
         return None
-    looked_at = op == "fully_connected" or (op != "transpose_conv" and output.dtype == "uint8")
+    is_checked = op == "fully_connected" or (op != "transpose_conv" and output.dtype == "uint8")
     apart = np.abs(products(ifm, weights).astype(np.float64)[0] - bias.scales[0]) / output.quantization.scale
-    if looked_at and len(weights.scales) == 1 and apart > _MOST_APART:
+    if is_checked and len(weights.scales) == 1 and apart > _MOST_APART:
         raise GraphError(f"{where}: {fault}")
     return f"{where}: {fault}. LiteRT adds it to the sum as it is, and so does npusim"

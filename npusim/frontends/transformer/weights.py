@@ -12,7 +12,7 @@ from npusim.isa.base.errors import NpusimError
 BLOCKS = (16, 32, 64, 128, 256)
 """Weights that a block may have, as in ONNX Runtime and in the files of GGUF, GPTQ and AWQ."""
 SCALE_BYTES = 2
-"""Bytes of the scale of a block: float16, as published models have it."""
+"""Bytes of the scale of a block: float16, as in published models."""
 
 
 class WeightFormat(NamedTuple):

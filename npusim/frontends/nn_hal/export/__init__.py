@@ -49,19 +49,19 @@ def model(graph: Graph) -> Model:
 
     for_every_node(wanted, check, refusals)
     refusals.check()
-    made = _check(wanted)
-    check_same(wanted, graph_of(made, GraphBuilder(graph.name)), "NNAPI")
-    return made
+    hal_model = _check(wanted)
+    check_same(wanted, graph_of(hal_model, GraphBuilder(graph.name)), "NNAPI")
+    return hal_model
 
 
 def _check(graph: Graph) -> Model:
     """Return the model of a rewritten graph. Raises GraphError for a rule that it breaks."""
-    made, names = model_of(graph)
-    checked = check_model(made)
+    hal_model, names = model_of(graph)
+    checked = check_model(hal_model)
     if isinstance(checked, Fault):
         text = checked.text if _OPERAND.search(checked.text) else checked.message
-        raise GraphError(_OPERAND.sub(lambda found: _name(names.get(int(found[1]))), text))
-    return made
+        raise GraphError(_OPERAND.sub(lambda match: _name(names.get(int(match[1]))), text))
+    return hal_model
 
 
 _OPERAND = re.compile(r"operands\[(\d+)\]")

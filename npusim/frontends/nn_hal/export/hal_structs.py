@@ -43,8 +43,8 @@ def model_of(graph: Graph) -> tuple[Model, dict[int, str]]:
     Raises GraphError for a node or tensor that NNAPI does not have.
     """
     writing = _Writing(graph)
-    made = writing.model()
-    return made, {index: graph.tensors[number].name for (number, _), index in writing.at.items()}
+    model = writing.model()
+    return model, {index: graph.tensors[number].name for (number, _), index in writing.at.items()}
 
 
 def tensor_type(kind: TensorType, slot: str = "") -> OperandType:
@@ -139,8 +139,8 @@ class _Writing:
             operand = _operand(tensor.type, type_, self.scales.get(number, 0.0))
             if tensor.constant and tensor.array is None:
                 raise GraphError(f"constant {quoted(tensor.name)} is known by its size only")
-            made = self.operand(operand) if tensor.array is None else self.constant(operand, tensor.array)
-            self.at[key] = made
+            index = self.operand(operand) if tensor.array is None else self.constant(operand, tensor.array)
+            self.at[key] = index
         return self.at[key]
 
     def nothing(self, type_: OperandType) -> int:

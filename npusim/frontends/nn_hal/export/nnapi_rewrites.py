@@ -151,8 +151,8 @@ def _vectors(to: Rewriting, n: Layer) -> None:
     if rows == result.shape:
         to.keep_node(n, inputs=inputs, parameters=plain)
         return
-    [made] = to.node(n.op, inputs, [replace(result, shape=rows)], plain, name=f"{n.name}/rows")
-    to.become(n, "reshape", (made,), shape=result.shape)
+    [vectors] = to.node(n.op, inputs, [replace(result, shape=rows)], plain, name=f"{n.name}/rows")
+    to.become(n, "reshape", (vectors,), shape=result.shape)
 
 
 def _transposed(to: Rewriting, n: Layer) -> None:
@@ -185,8 +185,8 @@ def _unpacked(to: Rewriting, n: Layer) -> None:
     part = replace(n.kind, shape=(*n.shape[:axis], 1, *n.shape[axis + 1 :]))
     sizes = operator("split").parameters(axis=axis, sizes=(1,) * len(n.outputs))
     parts = to.node("split", n.inputs, [part] * len(n.outputs), sizes, name=f"{n.name}/parts")
-    for number, made in zip(n.outputs, parts, strict=True):
-        to.become(n, "reshape", [made], [number], shape=to.shape(number))
+    for number, piece in zip(n.outputs, parts, strict=True):
+        to.become(n, "reshape", [piece], [number], shape=to.shape(number))
 
 
 def _split(to: Rewriting, n: Layer) -> None:

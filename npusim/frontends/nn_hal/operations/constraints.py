@@ -1,4 +1,4 @@
-"""Rules that many operations share. A size or value that is not known yet breaks none of them."""
+"""Rules that many operations share. A size or value that is not known yet breaks no rule."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def at_least(least: int, *names: str) -> Rule:
 
 
 def positive(*names: str) -> Rule:
-    """Return the rule that real scalars are above 0."""
+    """Return the rule that floating-point scalars are above 0."""
     return _scalars(names, Call.number, lambda value: value > 0, "above 0")
 
 
 def finite(*names: str) -> Rule:
-    """Return the rule that real scalars are finite."""
+    """Return the rule that floating-point scalars are finite."""
     return _scalars(names, Call.number, isfinite, "finite")
 
 
@@ -57,7 +57,7 @@ def _scalars(
     holds: Callable[[float], bool],
     words: str,
 ) -> Rule:
-    """Return the rule that something holds for scalars, which `words` say."""
+    """Return the rule that a condition holds for scalars; `words` describe the condition."""
 
     def rule(call: Call) -> str | None:
         values = ((name, read(call, name)) for name in names)
@@ -146,14 +146,14 @@ def same_shape(first: str, *others: str) -> Rule:
 
 
 def may_equal(first: Shape, second: Shape) -> bool:
-    """Return True if shapes are equal as far as they are known."""
+    """Return True unless two shapes differ in their ranks or in sizes that are known."""
     if first is None or second is None:
         return True
     return len(first) == len(second) and all(map(may_be_same, first, second))
 
 
 def may_be_same(first: Size, second: Size) -> bool:
-    """Return True if sizes are equal if they are known."""
+    """Return True unless two known sizes differ."""
     return first is None or second is None or first == second
 
 
@@ -268,7 +268,7 @@ class _Sizes(NamedTuple):
 
 
 def dimensions(
-    said: Mapping[str, str],
+    wording: Mapping[str, str],
     sequences: Sequence[str] = (),
     *,
     images: Sequence[str] = (),
@@ -291,7 +291,7 @@ def dimensions(
     images: arguments of [batch, height, width, channels], or of [batch, channels, height, width] if `nchw` is true.
     scalars: names that stand for the values of scalar arguments.
     """
-    texts = {name: tuple(text.split()) for name, text in said.items()}
+    texts = {name: tuple(text.split()) for name, text in wording.items()}
     sources: dict[str, _Source] = {}
     for argument, symbols in texts.items():
         for place, symbol in enumerate(symbols):
@@ -299,7 +299,7 @@ def dimensions(
             if name != _ANY and name not in scalars and not name.isdigit():
                 sources.setdefault(name, _Source(argument, place))
     sizes = _Sizes(texts, sources, sequences, images)
-    return tuple(_rule(sizes, name) for name in said)
+    return tuple(_rule(sizes, name) for name in wording)
 
 
 def _rule(sizes: _Sizes, name: str) -> Rule:
@@ -358,8 +358,8 @@ def prescribed(name: str, wanted: Mapping[OperandType, tuple[float, int]]) -> Ru
 
     def rule(call: Call) -> str | None:
         operand = call[name].operand
-        said = wanted.get(operand.type)
-        return None if said is None or (operand.scale, operand.zero_point) == said else name
+        pair = wanted.get(operand.type)
+        return None if pair is None or (operand.scale, operand.zero_point) == pair else name
 
     words = [f"{type_.name} scale {scale:g} and zero point {zero}" for type_, (scale, zero) in wanted.items()]
     rule.__doc__ = f"{name} has as {', as '.join(words)}"

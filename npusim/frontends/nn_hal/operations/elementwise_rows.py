@@ -1,4 +1,4 @@
-"""Operations on single elements, of one tensor or of two that broadcast."""
+"""Elementwise operations on one tensor, or on two that broadcast."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _arithmetic(
     more: tuple[str, ...] = (),
     quantization: tuple[Rule, ...] = (),
 ) -> Row:
-    """Return the row of ADD and its kin: two tensors that broadcast, and a fused activation."""
+    """Return the row of an arithmetic operation on two tensors that broadcast, with a fused activation."""
     return Row(
         type_,
         ("first:T second:T activation:i > output:T",),
@@ -71,7 +71,7 @@ def _pair(
     return Row(type_, (form,), f"T: {types}", type_.name.lower(), shapes=shapes, fixed=fixed or {})
 
 
-def _question(type_: OperationType, types: str, fixed: Mapping[str, Any] | None = None) -> Row:
+def _comparison(type_: OperationType, types: str, fixed: Mapping[str, Any] | None = None) -> Row:
     """Return the row of a comparison or a logical function of two tensors that broadcast."""
     return _pair(type_, types, "first:T second:T > output:B8", fixed)
 
@@ -132,9 +132,9 @@ ROWS: tuple[Row, ...] = (
         (constraints.finite("alpha"),),
         _SAME_SHAPE,
     ),
-    *(_question(comparison, _COMPARED, _BY_VALUE) for comparison in _COMPARISONS),
-    _question(_T.LOGICAL_AND, "B8@1.2"),
-    _question(_T.LOGICAL_OR, "B8@1.2"),
+    *(_comparison(comparison, _COMPARED, _BY_VALUE) for comparison in _COMPARISONS),
+    _comparison(_T.LOGICAL_AND, "B8@1.2"),
+    _comparison(_T.LOGICAL_OR, "B8@1.2"),
     Row(
         _T.SELECT,
         ("condition:B8 first:T second:T > output:T",),

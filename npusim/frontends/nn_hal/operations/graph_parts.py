@@ -1,4 +1,4 @@
-"""Builds graphs from operations of a model: all operations of a graph, or a run of consecutive ones.
+"""Construction of graphs from operations of a model: all operations of a graph, or consecutive ones.
 
     parts = GraphParts("main", Known(model.main), model.version)
     for operation in model.main.operations:
@@ -6,7 +6,7 @@
     graph = parts.builder.graph([parts.tensor(index) for index in model.main.outputs])
 
 An operand that no operation has written becomes an input of the graph when it is first read (`parts.inputs`), or a
-constant if it is one. So any run of consecutive operations makes a graph.
+constant if it has a value. So any consecutive operations make a graph.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from npusim.kernels.table import operator
 
 
 class GraphParts:
-    """A graph in the making from operations of a graph of the model, in their order.
+    """A graph under construction from operations of a graph of the model, in their order.
 
     builder: the graph that gets the nodes.
     known:   sizes and values of operands; those of results are added.
@@ -70,16 +70,16 @@ class GraphParts:
 
     def added(self, operand: int, role: Argument | None) -> int:
         """Return a new tensor for an operand that no operation of the graph has written: an input or a constant."""
-        said = self.known.graph.operands[operand]
+        source = self.known.graph.operands[operand]
         name = f"operands[{operand}]"
         sizes = self.known.shape(operand)
-        if said.constant:
-            return self.builder.constant(name, said.value(), quantization_of(said))
+        if source.constant:
+            return self.builder.constant(name, source.value(), quantization_of(source))
         if sizes is None or None in sizes:
-            raise Needs(role or Argument(name, False, said.place, said, self.known))
+            raise Needs(role or Argument(name, False, source.place, source, self.known))
         self.inputs.append(operand)
         shape = tuple(size for size in sizes if size is not None)
-        return self.builder.input(name, tensor_type(said, shape))
+        return self.builder.input(name, tensor_type(source, shape))
 
     def add(self, operation: CheckedOperation) -> Call:
         """Check an operation by what is known, add its nodes, and record the sizes of its outputs.
@@ -144,7 +144,7 @@ def unsupported(model: CheckedModel, graph: CheckedGraph) -> dict[int, Fault]:
 
     IF and WHILE are not computed if an operation in their graphs is not.
     """
-    parts, found = GraphParts(graph.place, Known(graph), model.version, model.referenced), {}
+    parts, faults = GraphParts(graph.place, Known(graph), model.version, model.referenced), {}
     for operation in graph.operations:
         referred = [graph.operands[index].graph for index in operation.inputs if _refers(graph, index)]
         below = [fault for at in referred for fault in unsupported(model, model.referenced[at]).values()]
@@ -153,8 +153,8 @@ def unsupported(model: CheckedModel, graph: CheckedGraph) -> dict[int, Fault]:
         except Needs:
             continue
         for reason in [*below, *([] if fault is None else [fault])][:1]:
-            found[operation.index] = reason
-    return found
+            faults[operation.index] = reason
+    return faults
 
 
 def _refers(graph: CheckedGraph, operand: int) -> bool:
@@ -205,14 +205,15 @@ def _other_shape(argument: Argument, computed: tuple[int, ...], counted: bool) -
 
     The first size of a counted output is not compared, because only the run counts its rows.
     """
-    said = argument.shape
-    own = UNRANKED if said is None else tuple(-1 if size is None else size for size in said)
-    if counted and said:
-        own = (-1, *own[1:])
-    if fits(own, computed):
+    stated = (
+        UNRANKED if argument.shape is None else tuple(-1 if size is None else size for size in argument.shape)
+    )
+    if counted and argument.shape:
+        stated = (-1, *stated[1:])
+    if fits(stated, computed):
         return None
     where = f"operands[{argument.operand.index}] ({argument.name})"
-    shown = ["?" if size < 0 else size for size in own]
+    shown = ["?" if size < 0 else size for size in stated]
     text = f"{where} has dimensions {_list(shown)}, {_list(computed)} by its operands and parameters"
     return Fault(argument.place, text, "O6")
 

@@ -76,13 +76,13 @@ class CellArguments(NamedTuple):
         """Return the sizes, by name, of all arguments but input, auxiliary input and its weights."""
         batch, p = "batch", self.prefix
         units, outputs, inputs = f"{p}units", f"{p}outputs", f"{p}inputs"
-        said = {self.states[0]: f"{batch} {outputs}", self.states[1]: f"{batch} {units}"}
-        said |= {
+        sizes = {self.states[0]: f"{batch} {outputs}", self.states[1]: f"{batch} {units}"}
+        sizes |= {
             self.input_weights(gate): f"{units} {inputs}" for gate in ("forget", "cell", "output", "input")
         }
-        said |= {self.recurrent_weights(gate): f"{units} {outputs}" for gate in GATES}
-        said |= dict.fromkeys((*map(self.peephole, PEEPHOLES), *map(self.bias, GATES), *self.norms), units)
-        return said | {self.projection[0]: f"{outputs} {units}", self.projection[1]: outputs}
+        sizes |= {self.recurrent_weights(gate): f"{units} {outputs}" for gate in GATES}
+        sizes |= dict.fromkeys((*map(self.peephole, PEEPHOLES), *map(self.bias, GATES), *self.norms), units)
+        return sizes | {self.projection[0]: f"{outputs} {units}", self.projection[1]: outputs}
 
 
 ONE, FORWARD, BACKWARD = CellArguments(), CellArguments("fw_"), CellArguments("bw_")
@@ -98,8 +98,8 @@ def listed(names: Iterable[str], kinds: Mapping[str, str], optional: Sequence[st
 
 def there(call: Call, names: Iterable[str]) -> set[bool]:
     """Return whether arguments have values: one answer, or both. Arguments that only the request decides give none."""
-    found = [argument for name in names for argument in call.all(name)]
-    return {not argument.omitted for argument in found if argument.omitted or not argument.undecided}
+    arguments = [argument for name in names for argument in call.all(name)]
+    return {not argument.omitted for argument in arguments if argument.omitted or not argument.undecided}
 
 
 def first_omitted(call: Call, names: Iterable[str]) -> str | None:
@@ -181,8 +181,8 @@ def _linked(call: Call) -> str | None:
         return "auxiliary"
     for names, name in zip((FORWARD, BACKWARD), first, strict=True):
         coupled = there(call, [names.input_weights("input")]) == {False}
-        found = there(call, [name])
-        if found and given and not coupled and found != given:
+        present = there(call, [name])
+        if present and given and not coupled and present != given:
             return name
     return None
 

@@ -43,9 +43,9 @@ class Known:
     def shape(self, operand: int) -> Shape:
         """Return the sizes of an operand."""
         if operand not in self.shapes:
-            said = self.graph.operands[operand].dimensions
+            stated = self.graph.operands[operand].dimensions
             constant = self.graph.operands[operand].constant
-            sizes = None if said is None else tuple(size if size or constant else None for size in said)
+            sizes = None if stated is None else tuple(size if size or constant else None for size in stated)
             self.shapes[operand] = sizes
         return self.shapes[operand]
 
@@ -178,8 +178,8 @@ class Call:
 
     def get(self, name: str) -> Argument | None:
         """Return the argument of a name; None if it is omitted or the call has fewer arguments."""
-        found = next(iter(self.all(name)), None)
-        return None if found is None or found.omitted else found
+        argument = next(iter(self.all(name)), None)
+        return None if argument is None or argument.omitted else argument
 
     def __getitem__(self, name: str) -> Argument:
         return self._by_name[name][0]

@@ -317,9 +317,9 @@ class Conversion:
         if self.row.counted:
             kinds.append(unshaped("int32"))
         values = {**self._parameters(op, given), **self.row.fixed, **given}
-        made = self.node(op, inputs, *kinds, **values)
-        outputs = [self._as_output(made[place]) for place in places]
-        return [*outputs, made[-1]] if self.row.counted else outputs
+        results = self.node(op, inputs, *kinds, **values)
+        outputs = [self._as_output(results[place]) for place in places]
+        return [*outputs, results[-1]] if self.row.counted else outputs
 
     def _as_output(self, tensor: int) -> int:
         """Return a result as the HAL has it: reduced tensors keep one axis, and images have the layout of the call."""
@@ -335,9 +335,9 @@ class Conversion:
     def tensors(self) -> Iterator[int | None]:
         """Yield the operands of the node: the tensors among the arguments in their order, None for omitted ones."""
         taken = parameters_of(self.row.op)
-        said = {name for words in self.row.words.values() for name in arguments_of(words)}
+        worded = {name for words in self.row.words.values() for name in arguments_of(words)}
         for slot in self.call.slots:
-            if slot.name in said or (slot.kind == "I32" and slot.name in taken) or slot.kind in SCALARS:
+            if slot.name in worded or (slot.kind == "I32" and slot.name in taken) or slot.kind in SCALARS:
                 continue
             if slot.repeats:
                 for argument in self.call.all(slot.name):
@@ -348,7 +348,7 @@ class Conversion:
                 yield self.tensor(slot.name)
 
     def _parameters(self, op: str, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the parameters of an operator that arguments say, but for those that are given or fixed."""
+        """Return the parameters of an operator that arguments determine, without those that are given or fixed."""
         slots = {slot.name: slot for slot in self.call.slots}
         values: dict[str, Any] = {}
         for name, default in parameters_of(op).items():
@@ -356,15 +356,15 @@ class Conversion:
                 continue
             words = self.row.words.get(name, name)
             if all(argument in slots for argument in arguments_of(words)):
-                values[name] = self._said(name, words, slots, isinstance(default, bool))
+                values[name] = self._value(name, words, slots, isinstance(default, bool))
         return values
 
-    def _said(self, name: str, words: Words, slots: Mapping[str, Slot], truth: bool) -> Any:
-        """Return the value of the parameter `name`, which these words say; truth: it is True or False."""
+    def _value(self, name: str, words: Words, slots: Mapping[str, Slot], truth: bool) -> Any:
+        """Return the value of the parameter `name` from the arguments in `words`; truth: it is True or False."""
         if isinstance(words, Choice):
             return words.values[self.whole(words.argument)]
         if isinstance(words, tuple):
-            return tuple(self._said(name, word, slots, truth) for word in words)
+            return tuple(self._value(name, word, slots, truth) for word in words)
         if words == "activation":
             return ACTIVATIONS.values[self.whole(words)]
         if name.endswith("_clip"):
@@ -405,8 +405,8 @@ class Conversion:
         if not known_operator(op):
             raise Refused(self._unsupported(f"npusim has no operator {op}"))
         try:
-            made = operator(op).parameters(**parameters)
-            return self.builder.node(op, inputs, results, made, name=self.call.place)
+            values = operator(op).parameters(**parameters)
+            return self.builder.node(op, inputs, results, values, name=self.call.place)
         except GraphError as fault:
             raise Refused(self._unsupported(str(fault))) from fault
 

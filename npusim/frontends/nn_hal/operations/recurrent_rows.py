@@ -23,10 +23,10 @@ _LINKS = ("auxiliary", "fw_auxiliary_weights", "bw_auxiliary_weights")
 
 def _linked(call: Call) -> str | None:
     """auxiliary weights both have values, beside an auxiliary input, or neither has"""
-    found = [one for name in _LINKS for one in call.all(name)]
-    if any(one.undecided and not one.omitted for one in found):
+    links = [one for name in _LINKS for one in call.all(name)]
+    if any(one.undecided and not one.omitted for one in links):
         return None
-    sequence, forward, backward = (not one.omitted for one in found)
+    sequence, forward, backward = (not one.omitted for one in links)
     if forward != backward:
         return _LINKS[1 if backward else 2]
     return "auxiliary" if forward and not sequence else None
@@ -34,10 +34,10 @@ def _linked(call: Call) -> str | None:
 
 def _backward_inputs(call: Call) -> str | None:
     """bw_weights have the depth of input, or of the auxiliary input where that has no weights"""
-    found = [one for name in _LINKS for one in call.all(name)]
-    if any(one.undecided and not one.omitted for one in found):
+    links = [one for name in _LINKS for one in call.all(name)]
+    if any(one.undecided and not one.omitted for one in links):
         return None
-    parallel = not found[0].omitted and found[1].omitted
+    parallel = not links[0].omitted and links[1].omitted
     depth = call.size("auxiliary" if parallel else "input", 2)
     return None if constraints.may_be_same(depth, call.size("bw_weights", 1)) else "bw_weights"
 

@@ -131,12 +131,12 @@ def form(text: str) -> Form:
 def assignments(text: str) -> tuple[tuple[HalVersion, Types], ...]:
     """Return the types that the variables may have together, each with the version in which they appeared."""
     names, _, rows = text.partition(":")
-    found = []
+    result = []
     for row in rows.split():
         kinds, _, since = row.partition("@")
         types = [_KINDS[kind] for kind in kinds.split(",")]
-        found.append((_VERSIONS[since or "1.0"], dict(zip(names.split(), types, strict=True))))
-    return tuple(found)
+        result.append((_VERSIONS[since or "1.0"], dict(zip(names.split(), types, strict=True))))
+    return tuple(result)
 
 
 def bind(

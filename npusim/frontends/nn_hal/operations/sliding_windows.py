@@ -88,9 +88,9 @@ def _padding_below_filter(call: Call) -> str | None:
     return None
 
 
-def _sizes(said: Mapping[str, str], *scalars: str) -> tuple[Rule, ...]:
+def _sizes(wording: Mapping[str, str], *scalars: str) -> tuple[Rule, ...]:
     """Return the rules of `constraints.dimensions`, with "input" and "output" as images."""
-    return constraints.dimensions(said, images=("input", "output"), scalars=scalars)
+    return constraints.dimensions(wording, images=("input", "output"), scalars=scalars)
 
 
 def _pool(type_: OperationType, types: str, *quantization: Rule) -> Row:
@@ -156,14 +156,14 @@ def _convolution(
 
 def _transposed(c: Conversion) -> Sequence[int]:
     """Add a transposed convolution. Its padding is that of the convolution from the output back to the input."""
-    image, said = c.sizes()[1:3], list[int]()
+    image, extents = c.sizes()[1:3], list[int]()
     window = _window(c, image, c.shape("filter")[1:3])
     if c.has("output_shape"):
         sizes = c.wholes("output_shape")
-        said = sizes[2:4] if c.flag("nchw") else sizes[1:3]
+        extents = sizes[2:4] if c.flag("nchw") else sizes[1:3]
         if c.whole("padding") == _SAME:
             window = window._replace(padding=())
-    output, window = unwound(image, window, extents=said)
+    output, window = unwound(image, window, extents=extents)
     if min(output) < 1:
         text = f"padding leaves {output[0]} rows and {output[1]} columns of the output"
         raise Refused(Fault(c.call["output"].place, text, "O6"))

@@ -237,12 +237,12 @@ def _while(model: CheckedModel, graph: CheckedGraph, operation: CheckedOperation
 
 
 def _agree(
-    place: str, expected: Sequence[CheckedOperand], found: Sequence[CheckedOperand]
+    place: str, expected: Sequence[CheckedOperand], given: Sequence[CheckedOperand]
 ) -> Iterator[Fault]:
-    if len(found) != len(expected):
-        yield Fault(place, f"are {len(found)}, must be {len(expected)}")
+    if len(given) != len(expected):
+        yield Fault(place, f"are {len(given)}, must be {len(expected)}")
         return
-    for a, b in zip(expected, found, strict=True):
+    for a, b in zip(expected, given, strict=True):
         if (a.type, a.scale, a.zero_point, a.channels) != (b.type, b.scale, b.zero_point, b.channels):
             yield Fault(place, f"{b.place} is {_described(b)}, {a.place} is {_described(a)}; they must agree")
         elif not _fit(a, b):

@@ -109,12 +109,12 @@ class CallMaker:
         call = Call(declaration.name, (), tensors, attributes, _item(item), site.place, site.frame.within)
         results = declaration.results
         if len(results) == 1:
-            made = [self._result(call, results[0], target, site)]
+            outputs = [self._result(call, results[0], target, site)]
         else:
             targets = target if isinstance(target, tuple) else (None,) * len(results)
-            made = [self._result(call, *pair, site) for pair in zip(results, targets, strict=True)]
-        self._add(call, tuple(map(_names_of, made)))
-        return made[0] if len(made) == 1 else tuple(made)
+            outputs = [self._result(call, *pair, site) for pair in zip(results, targets, strict=True)]
+        self._add(call, tuple(map(_names_of, outputs)))
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     def named(self, name: str, value: Any, place: Place) -> TensorValue:
         """Return a value as the tensor of a graph's identifier: another tensor is copied, and a literal becomes a

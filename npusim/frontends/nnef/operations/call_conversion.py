@@ -194,7 +194,7 @@ class CallConversion(Conversion):
         return self.added(Step("quantize", [self.as_real(tensor)], [kind], {"saturating": True}))[0]
 
     def takes(self, step: Step) -> bool:
-        """Whether an operator takes these quantized values; beside floats only conversions do."""
+        """Return whether an operator takes these quantized values; beside floats only conversions do."""
         floats_beside = any(kind is not None and kind.real for kind in self.all_kinds(step))
         return (step.op in CONVERTERS or not floats_beside) and super().takes(step)
 

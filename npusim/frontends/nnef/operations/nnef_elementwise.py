@@ -104,8 +104,8 @@ def _softmax(c: CallConversion) -> Sequence[int]:
     order = [*others, *axes]
     turned = c.transposed(x, order)
     flat = c.reshaped(turned, (*(shape[axis] for axis in others), -1))
-    made = c.reshaped(c.node("softmax", [flat], axis=len(others)), [shape[axis] for axis in order])
-    return [c.transposed(made, [order.index(axis) for axis in range(len(shape))])]
+    result = c.reshaped(c.node("softmax", [flat], axis=len(others)), [shape[axis] for axis in order])
+    return [c.transposed(result, [order.index(axis) for axis in range(len(shape))])]
 
 
 def _function(op: str, name: str) -> Row:

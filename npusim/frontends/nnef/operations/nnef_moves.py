@@ -12,30 +12,31 @@ from npusim.frontends.nnef.operations.nnef_windows import padded
 
 def _reshape(c: CallConversion) -> Sequence[int]:
     """Reshape some axes: 0 copies the extent at its place, and -1 is the remaining size."""
-    own, said = c.shape("input"), c.wholes("shape")
+    own, extents = c.shape("input"), c.wholes("shape")
     start, count = int(c.value("axis_start")), int(c.value("axis_count"))
     end = len(own) if count == -1 else start + count
     c.require(0 <= start <= end <= len(own), f"axes {start} to {end} are not within rank {len(own)}")
     changed = own[start:end]
-    c.require(min(said, default=0) >= -1, f"shape {said} has an extent below -1")
-    for place, extent in enumerate(said):
+    c.require(min(extents, default=0) >= -1, f"shape {extents} has an extent below -1")
+    for place, extent in enumerate(extents):
         if extent == 0:
             c.require(
-                place < len(changed), f"shape {said}: there is no axis {place} whose extent 0 would copy"
+                place < len(changed), f"shape {extents}: there is no axis {place} whose extent 0 would copy"
             )
-            said[place] = changed[place]
-    c.require(said.count(-1) < 2, f"shape {said} leaves more than one extent open")
-    if -1 in said:
-        rest = prod(extent for extent in said if extent != -1)
+            extents[place] = changed[place]
+    c.require(extents.count(-1) < 2, f"shape {extents} leaves more than one extent open")
+    if -1 in extents:
+        rest = prod(extent for extent in extents if extent != -1)
         c.require(
-            rest > 0 and prod(changed) % rest == 0, f"shape {said} does not divide {prod(changed)} elements"
+            rest > 0 and prod(changed) % rest == 0,
+            f"shape {extents} does not divide {prod(changed)} elements",
         )
-        said[said.index(-1)] = prod(changed) // rest
+        extents[extents.index(-1)] = prod(changed) // rest
     c.require(
-        prod(said) == prod(changed),
-        f"shape {said} has {prod(said)} elements, {list(changed)} {prod(changed)}",
+        prod(extents) == prod(changed),
+        f"shape {extents} has {prod(extents)} elements, {list(changed)} {prod(changed)}",
     )
-    return [c.reshaped(c.tensor("input"), (*own[:start], *said, *own[end:]))]
+    return [c.reshaped(c.tensor("input"), (*own[:start], *extents, *own[end:]))]
 
 
 def _transpose(c: CallConversion) -> Sequence[int]:

@@ -162,19 +162,21 @@ def _convolution(c: CallConversion) -> Sequence[int]:
 
 
 def unwound(
-    c: CallConversion, shape: Sequence[int], size: Sequence[int], said: Sequence[int]
+    c: CallConversion, shape: Sequence[int], size: Sequence[int], target: Sequence[int]
 ) -> tuple[list[int], Window]:
     """Return the extents of a transposed operation's result, and its window (rule S4, inverted)."""
     rank = len(shape)
-    c.require(len(said) in (0, rank), f"output_shape {list(said)} has not {rank} extents")
+    c.require(len(target) in (0, rank), f"output_shape {list(target)} has not {rank} extents")
     stride, dilation = per_axis(c, "stride", rank), per_axis(c, "dilation", rank)
     padding = tuple(borders(c, rank))
     window = Window(tuple(size), tuple(stride), tuple(dilation), padding, padding)
-    extents, window = windows.unwound(shape, window, extents=said)
+    extents, window = windows.unwound(shape, window, extents=target)
     windows.positive(c, extents)
-    if said:
-        found = window.positions(extents)
-        c.require(found == list(shape), f"output_shape {list(said)} has windows {found}, not {list(shape)}")
+    if target:
+        counts = window.positions(extents)
+        c.require(
+            counts == list(shape), f"output_shape {list(target)} has windows {counts}, not {list(shape)}"
+        )
     return extents, window
 
 
@@ -182,15 +184,15 @@ def _transposed(c: CallConversion) -> Sequence[int]:
     image, weights = c.tensor("input"), c.tensor("filter")
     shape, filter_ = c.shape(image), c.shape(weights)
     c.require(c.value("border") in ("constant", "ignore"), f"border is {c.value('border')!r}, not 'constant'")
-    said = c.wholes("output_shape")
-    groups = int(c.value("groups")) or (said[1] if len(said) > 1 else shape[1] if len(shape) > 1 else 1)
+    target = c.wholes("output_shape")
+    groups = int(c.value("groups")) or (target[1] if len(target) > 1 else shape[1] if len(shape) > 1 else 1)
     forms.check_transposed_filter(c, shape, filter_, groups)
     channels = filter_[1] * groups
     c.require(
-        not said or (len(said) == len(shape) and list(said[:2]) == [shape[0], channels]),
-        f"output_shape is {said}, must begin with [{shape[0]},{channels}] and have rank {len(shape)}",
+        not target or (len(target) == len(shape) and list(target[:2]) == [shape[0], channels]),
+        f"output_shape is {target}, must begin with [{shape[0]},{channels}] and have rank {len(shape)}",
     )
-    extents, window = unwound(c, shape[2:], filter_[2:], said[2:])
+    extents, window = unwound(c, shape[2:], filter_[2:], target[2:])
     bias = bias_of(c, channels, image, weights)
     return [forms.transposed(c, image, weights, bias, window, extents, groups, activation=c.activation)]
 
@@ -213,8 +215,8 @@ def _separable_transposed(c: CallConversion) -> Sequence[int]:
     filters = [c.tensor(name) for name in ("plane_filter", "point_filter")]
     zero = c.reshaped(c.literal(0.0, filters[0]), (1,))
     points = c.apply("deconv", c.tensor("input"), filters[1], zero, groups=c.value("groups"))
-    said = c.wholes("output_shape")
-    return [c.apply("deconv", points, filters[0], c.tensor("bias"), output_shape=said, groups=0, **steps)]
+    target = c.wholes("output_shape")
+    return [c.apply("deconv", points, filters[0], c.tensor("bias"), output_shape=target, groups=0, **steps)]
 
 
 _CONVOLUTIONS = "conv_2d depthwise_conv_2d"
@@ -313,11 +315,11 @@ def _sample(c: CallConversion) -> Sequence[int]:
 def _desample(c: CallConversion) -> Sequence[int]:
     """Put each value at its position: a transposed convolution with one channel per tap that can hold it."""
     x, index = c.as_real(c.tensor("input")), c.tensor("index")
-    shape, said = c.shape(x), c.wholes("output_shape")
+    shape, target = c.shape(x), c.wholes("output_shape")
     c.require(len(shape) == 4 and c.shape(index) == shape, "input and index are of one shape, of four axes")
     size = sized(c, shape)
     pools.limit_taps(c, size)
-    extents, window = unwound(c, shape, size, said)
+    extents, window = unwound(c, shape, size, target)
     _plane(c, window)
     before = [0, 0] if c.value("border") == "ignore" else [window.padding[2][0], window.padding[3][0]]
     width = extents[3] + (0 if c.value("border") == "ignore" else sum(window.padding[3]))
@@ -352,9 +354,9 @@ def _desample(c: CallConversion) -> Sequence[int]:
 def _debox(c: CallConversion) -> Sequence[int]:
     """Add a transposed convolution of every channel with ones; `normalize` changes nothing, as in Khronos' runtime."""
     x = c.as_real(c.tensor("input"))
-    shape, said = c.shape(x), c.wholes("output_shape")
+    shape, target = c.shape(x), c.wholes("output_shape")
     size = sized(c, shape)
-    extents, window = unwound(c, shape, size, said)
+    extents, window = unwound(c, shape, size, target)
     for axes in by_pairs(window.active):
 
         def spread(image: int, axes: Sequence[int] = axes) -> int:

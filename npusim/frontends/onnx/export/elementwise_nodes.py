@@ -191,7 +191,7 @@ def _with(operation: str, names: Iterable[str]) -> Steps:
     return steps
 
 
-_WITH = {op: _with(*said) for op, said in reader.PARAMETERS.items()}
+_WITH = {op: _with(*parameters) for op, parameters in reader.PARAMETERS.items()}
 
 
 def _softplus(e: Export, n: Layer, x: list[str]) -> str:
@@ -294,14 +294,14 @@ def top(e: Export, n: Layer) -> None:
         raise GraphError("of equal elements ONNX's TopK has the first, not the last")
     values, places = n.outputs
     steps: dict[str, Any] = {"axis": n.axis, "largest": int(not n.how.smallest), "sorted": 1}
-    found, at = e.ops("TopK", [e.real(n[0]), e.whole(n.how.k)], 2, **steps)
+    largest, at = e.ops("TopK", [e.real(n[0]), e.whole(n.how.k)], 2, **steps)
     if e.kind(values).quantization is None:
-        e.settle(values, found)
+        e.settle(values, largest)
         if e.kind(places).dtype == "int64":
             e.settle(places, at)
             return
     else:
-        e.settle(values, e.quantised(found, e.kind(values)))
+        e.settle(values, e.quantised(largest, e.kind(values)))
     e.settle(places, _cast(e, at, e.kind(places).dtype))
 
 

@@ -85,9 +85,9 @@ class Export(Writing):
         opsets = [helper.make_opsetid("", OPSET)]
         if any(each.domain for each in self.operations):
             opsets.append(helper.make_opsetid(MICROSOFT, 1))
-        made = helper.make_model(body, producer_name="npusim", opset_imports=opsets)
-        made.ir_version = _FORMAT
-        return made
+        model = helper.make_model(body, producer_name="npusim", opset_imports=opsets)
+        model.ir_version = _FORMAT
+        return model
 
     def _output(self, number: int, position: int) -> str:
         """Return an output under the tensor's name, unless an input, a constant or another output has it."""
@@ -95,11 +95,11 @@ class Export(Writing):
         taken = {*self.constants, *(self._names[other] for other in self.graph.inputs)}
         if name == own and own not in taken and number not in self.graph.outputs[:position]:
             return name
-        made = self.op("Identity", name, label=f"{own}_out")
+        copy = self.op("Identity", name, label=f"{own}_out")
         if name != own and own not in taken and number not in self.graph.outputs[:position]:
-            self.settle(number, made)
+            self.settle(number, copy)
             return own
-        return made
+        return copy
 
     # Names, constants, operations
 

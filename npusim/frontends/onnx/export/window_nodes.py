@@ -156,8 +156,8 @@ def matrices(e: Export, n: Layer) -> None:
             rank = len(e.shape(number))
             name = e.op("Transpose", name, perm=[*range(rank - 2), rank - 1, rank - 2])
         names.append(name)
-    made = _integer_sum(e, n, "MatMulInteger", names) if are_integers else e.op("MatMul", *names)
-    e.result(n, made)
+    product = _integer_sum(e, n, "MatMulInteger", names) if are_integers else e.op("MatMul", *names)
+    e.result(n, product)
 
 
 def pool(e: Export, n: Layer) -> None:

@@ -44,11 +44,11 @@ def quantization(c: NodeConversion, scale: str, zero: str, axis: int | None = No
 def codes(c: NodeConversion, name: str, scale: str, zero: str, axis: int | None = None) -> int:
     """Return an input under the quantization that its scale and zero point inputs state."""
     tensor = c.real(name)
-    found = quantization(c, scale, zero, axis)
+    scaling = quantization(c, scale, zero, axis)
     c.require(
         c.builder.type(tensor).element.codes, f"{name} is {c.builder.type(tensor).dtype}, not quantized"
     )
-    return c.coded(tensor, found)
+    return c.coded(tensor, scaling)
 
 
 def result(c: NodeConversion, like: int, scale: str, zero: str) -> TensorType:
@@ -126,7 +126,7 @@ def _unpacked(c: NodeConversion) -> Any:
     c.require(
         packed.size * 8 == columns * blocks * size * bits, f"B has {packed.size} bytes, which do not fit"
     )
-    found: Any = _narrow(packed.reshape(columns, -1), bits, blocks * size)
+    values: Any = _narrow(packed.reshape(columns, -1), bits, blocks * size)
     places = np.arange(inner) // size
     if c.has("g_idx"):
         places = np.asarray(c.value("g_idx")).astype(np.int64)
@@ -135,7 +135,7 @@ def _unpacked(c: NodeConversion) -> Any:
     scales = c.value("scales")
     c.require(scales.size == columns * blocks, f"has {scales.size} scales for {columns * blocks} blocks")
     zeros = _zeros_of_blocks(c, columns, blocks, bits)
-    return (found[:, :inner].astype(np.float32) - zeros[:, places]) * scales.astype(np.float32).reshape(
+    return (values[:, :inner].astype(np.float32) - zeros[:, places]) * scales.astype(np.float32).reshape(
         columns, blocks
     )[:, places]
 

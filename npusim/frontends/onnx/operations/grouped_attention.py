@@ -167,7 +167,7 @@ def _appended(c: NodeConversion, sizes: _Sizes, starts: int, new: int, name: str
                                c.scalar(sizes.past + sizes.rows, behind)])  # fmt: skip
     is_new = c.step("greater_equal", [behind, c.scalar(0, behind)], "bool")
     chosen = c.nodes("select_v2", [is_new, moved, along], [c.like(along)])[0]
-    made = []
+    entries = []
     for sequence in range(sizes.batch):
         one, places = (
             tensor
@@ -178,8 +178,8 @@ def _appended(c: NodeConversion, sizes: _Sizes, starts: int, new: int, name: str
             for tensor, rank in ((rows, 4), (chosen, 2))
         )
         flat = c.reshaped(places, (sizes.columns,))
-        made.append(c.nodes("gather", [one, flat], [c.like(one)], axis=2)[0])
-    return c.step("concatenation", made, axis=0) if len(made) > 1 else made[0]
+        entries.append(c.nodes("gather", [one, flat], [c.like(one)], axis=2)[0])
+    return c.step("concatenation", entries, axis=0) if len(entries) > 1 else entries[0]
 
 
 def _scores(c: NodeConversion, sizes: _Sizes, starts: int, query: int, key: int) -> int:

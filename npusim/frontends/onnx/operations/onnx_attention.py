@@ -39,20 +39,20 @@ def _attention(c: NodeConversion) -> Sequence[int | None]:
     if bias is not None:
         scores = c.step("add", [scores, bias])
     shares = _shares(c, scores, bias)
-    made = grouped_product(c, shares, value, shared)
+    result = grouped_product(c, shares, value, shared)
     if flat:
-        made = heads_together(c, made)
+        result = heads_together(c, result)
     mode = int(c.attribute("qk_matmul_output_mode", 0))
     c.require(mode in range(4), f"qk_matmul_output_mode is {mode}, must be 0..3")
-    return [made, key, value, (first, capped, scores, shares)[mode]]
+    return [result, key, value, (first, capped, scores, shares)[mode]]
 
 
 def grouped_product(c: NodeConversion, x: int, y: int, shared: int, *, adj_y: bool = False) -> int:
     """Multiply x, [batch, heads, rows, inner], by y, whose `shared` heads each serve a group of the heads of x."""
     batch, heads, rows, inner = c.shape(x)
     grouped = c.reshaped(x, (batch, shared, heads // shared * rows, inner))
-    made = c.step("batch_matmul", [grouped, y], adj_y=adj_y)
-    return c.reshaped(made, (batch, heads, rows, c.shape(made)[3]))
+    products = c.step("batch_matmul", [grouped, y], adj_y=adj_y)
+    return c.reshaped(products, (batch, heads, rows, c.shape(products)[3]))
 
 
 def bounded(c: NodeConversion, scores: int, cap: float) -> int:
@@ -176,8 +176,8 @@ def _turned(c: NodeConversion, name: str, cosine: int, sine: int) -> int:
     part = int(c.attribute("rotary_embedding_dim", 0)) or depth
     c.require(part <= depth and part % 2 == 0, f"rotary_embedding_dim is {part}, of {depth}")
     cosine, sine = (_at_positions(c, cache, batch, rows, part // 2) for cache in (cosine, sine))
-    made = rotated(c, x, cosine, sine, c.flag("interleaved"))
-    return heads_together(c, made) if len(shape) == 3 else made
+    result = rotated(c, x, cosine, sine, c.flag("interleaved"))
+    return heads_together(c, result) if len(shape) == 3 else result
 
 
 def rotated(c: NodeConversion, x: int, cosine: int, sine: int, interleaved: bool) -> int:
@@ -198,10 +198,10 @@ def rotated(c: NodeConversion, x: int, cosine: int, sine: int, interleaved: bool
     real = c.step("sub", [c.step("mul", [cosine, first]), c.step("mul", [sine, second])])
     other = c.step("add", [c.step("mul", [sine, first]), c.step("mul", [cosine, second])])
     if interleaved:
-        made = c.reshaped(c.step("pack", [real, other], axis=4), (batch, heads, rows, 2 * half))
+        result = c.reshaped(c.step("pack", [real, other], axis=4), (batch, heads, rows, 2 * half))
     else:
-        made = c.step("concatenation", [real, other], axis=3)
-    return made if rest is None else c.step("concatenation", [made, rest], axis=3)
+        result = c.step("concatenation", [real, other], axis=3)
+    return result if rest is None else c.step("concatenation", [result, rest], axis=3)
 
 
 def _at_positions(c: NodeConversion, cache: int, batch: int, rows: int, half: int) -> int:
@@ -252,13 +252,13 @@ def _check(c: NodeConversion, weights: int) -> None:
     )
 
 
-def _of_product(c: NodeConversion, made: int) -> Sequence[int | None]:
+def _of_product(c: NodeConversion, product: int) -> Sequence[int | None]:
     if c.has("bias"):
-        made = c.step("add", [made, c.real("bias")])
-    wide = c.shape(made)[2]
+        product = c.step("add", [product, c.real("bias")])
+    wide = c.shape(product)[2]
     sizes = tuple(int(size) for size in c.attribute("qkv_hidden_sizes", None) or (wide // 3,) * 3)
     c.require(len(sizes) == 3 and sum(sizes) == wide, f"{wide} columns are not {list(sizes)} of Q, K and V")
-    parts = c.nodes("split", [made], [c.like(made)] * 3, axis=2, sizes=sizes)
+    parts = c.nodes("split", [product], [c.like(product)] * 3, axis=2, sizes=sizes)
     query, key, value = (_heads_apart(c, part) for part in parts)
     present = c.step("pack", [key, value], axis=0) if len(c.outputs) > 1 and c.outputs[1] else None
     return [_attended(c, query, key, value, "mask_index"), present]
@@ -351,7 +351,7 @@ def _embedded(c: NodeConversion) -> Sequence[int | None]:
     if c.has("segment_embedding"):
         total = c.step("add", [total, _chosen(c, c.real("segment_embedding"), c.real("segment_ids"))])
     epsilon = float(c.attribute("epsilon", 1e-12))
-    made = c.step(
+    normalized = c.step(
         "layer_normalization", [total, c.real("gamma"), c.real("beta")], begin_axis=2, epsilon=epsilon
     )
     counts = (
@@ -359,7 +359,7 @@ def _embedded(c: NodeConversion) -> Sequence[int | None]:
         if c.has("mask")
         else c.filled((batch,), 0, "int32")
     )
-    return [made, counts, total]
+    return [normalized, counts, total]
 
 
 def _chosen(c: NodeConversion, table: int, indices: int) -> int:

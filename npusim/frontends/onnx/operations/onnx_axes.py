@@ -18,11 +18,11 @@ from npusim.kernels.graph.builder import unshaped
 
 def axes_of(c: NodeConversion, rank: int, name: str = "axes") -> list[int]:
     """Return the axes that an attribute or input states; [] for all."""
-    said = c.attribute(name)
-    if said is None and c.has(name):
-        said = c.wholes(name)
-    axes = [c.axis(int(axis), rank, name) for axis in said or ()]
-    c.require(len(set(axes)) == len(axes), f"{name} {list(said or ())} name an axis twice")
+    stated_axes = c.attribute(name)
+    if stated_axes is None and c.has(name):
+        stated_axes = c.wholes(name)
+    axes = [c.axis(int(axis), rank, name) for axis in stated_axes or ()]
+    c.require(len(set(axes)) == len(axes), f"{name} {list(stated_axes or ())} name an axis twice")
     return sorted(axes)
 
 
@@ -79,11 +79,11 @@ def _log_sum_exp(c: NodeConversion) -> Sequence[int]:
     how: dict[str, Any] = {"axes": tuple(axes), "keep_dims": True}
     most = c.step("reduce_max", [x], **how)
     sums = c.step("sum", [c.step("exp", [c.step("sub", [x, most])])], **how)
-    made = c.step("add", [c.step("log", [sums]), most])
-    kept = c.shape(made)
+    result = c.step("add", [c.step("log", [sums]), most])
+    kept = c.shape(result)
     if not c.flag("keepdims", True):
         kept = tuple(size for axis, size in enumerate(kept) if axis not in axes)
-    return [c.node("reshape", [made], shape=kept)]
+    return [c.node("reshape", [result], shape=kept)]
 
 
 def _position(op: str, name: str) -> Row:
@@ -95,12 +95,12 @@ def _position(op: str, name: str) -> Row:
         last = c.flag("select_last_index")
         if last:
             x = c.step("reverse_v2", [x], axes=(axis,))
-        made = c.step(op, [x], "int64", axis=axis)
+        position = c.step(op, [x], "int64", axis=axis)
         if last:
-            made = c.step("sub", [c.scalar(shape[axis] - 1, made), made])
+            position = c.step("sub", [c.scalar(shape[axis] - 1, position), position])
         if c.flag("keepdims", True):
-            made = c.reshaped(made, without(shape, axis))
-        return [made]
+            position = c.reshaped(position, without(shape, axis))
+        return [position]
 
     return Row(name, "data", convert, f"{op} reverse_v2 sub reshape", groups=False)
 
@@ -185,8 +185,8 @@ def _vector(c: NodeConversion, name: str, shape: Sequence[int], value: float) ->
 def _layer(c: NodeConversion) -> Sequence[int | None]:
     x, shape = c.tensor("X"), c.shape("X")
     axis = c.axis(int(c.attribute("axis", -1)), len(shape))
-    made: list[int | None] = [_normalized(c, x, axis, _epsilon(c), "Scale", "B")]
-    return [*made, *_moments(c, c.as_real(x), axis)] if any(c.outputs[1:]) else made
+    results: list[int | None] = [_normalized(c, x, axis, _epsilon(c), "Scale", "B")]
+    return [*results, *_moments(c, c.as_real(x), axis)] if any(c.outputs[1:]) else results
 
 
 def _moments(c: NodeConversion, x: int, axis: int) -> tuple[int, int]:
@@ -232,10 +232,10 @@ def _skip(c: NodeConversion) -> Sequence[int | None]:
     c.require(not any(c.outputs[1:3]), "npusim has the first and the fourth output alone")
     axis = len(c.shape(x)) - 1
     if c.source.operation == "SkipSimplifiedLayerNormalization":
-        made = rms_normalized(c, total, axis, _epsilon(c, 1e-12), "gamma")
+        normalized = rms_normalized(c, total, axis, _epsilon(c, 1e-12), "gamma")
     else:
-        made = _normalized(c, total, axis, _epsilon(c, 1e-12), "gamma", "beta")
-    return [made, None, None, total]
+        normalized = _normalized(c, total, axis, _epsilon(c, 1e-12), "gamma", "beta")
+    return [normalized, None, None, total]
 
 
 def _instance(c: NodeConversion) -> Sequence[int]:

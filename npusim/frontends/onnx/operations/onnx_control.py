@@ -28,7 +28,7 @@ def _branch(c: NodeConversion) -> Sequence[int]:
         c.require(cond.size == 1, f"cond has shape {list(cond.shape)}, must be one truth")
         return c.body(_body(c, "then_branch" if cond.reshape(-1)[0] else "else_branch"), [])
     both = [c.body(_body(c, name), []) for name in ("then_branch", "else_branch")]
-    made: list[int] = []
+    results: list[int] = []
     for place, (yes, no) in enumerate(zip(*both, strict=False)):
         yes, no = c.plainly(yes), c.plainly(no)
         c.require(
@@ -37,8 +37,8 @@ def _branch(c: NodeConversion) -> Sequence[int]:
             "cond follows from data",
         )
         cond_ = c.reshaped(c.real("cond"), ())
-        made += c.nodes("select_v2", [cond_, yes, no], [c.like(yes)])
-    return made
+        results += c.nodes("select_v2", [cond_, yes, no], [c.like(yes)])
+    return results
 
 
 def _truth(c: NodeConversion, tensor: int, what: str) -> bool:
@@ -70,9 +70,9 @@ def _loop(c: NodeConversion) -> Sequence[int]:
     while going and (most is None or rounds < most):
         _round(c, rounds)
         state = [c.constant(np.array(rounds, np.int64)), c.constant(np.array(True)), *carried]
-        cond, *made = [c.plainly(tensor) for tensor in c.body(body, state)]
-        carried = made[: len(carried)]
-        for row, tensor in zip(rows, made[len(carried) :], strict=True):
+        cond, *results = [c.plainly(tensor) for tensor in c.body(body, state)]
+        carried = results[: len(carried)]
+        for row, tensor in zip(rows, results[len(carried) :], strict=True):
             row.append(tensor)
         rounds += 1
         going = _truth(c, cond, "the condition of the next round") if most is None or rounds < most else False
@@ -103,9 +103,9 @@ def _scan(c: NodeConversion) -> Sequence[int]:
     rows: list[list[int]] = [[] for _ in range(results)]
     for rounds, parts in enumerate(zip(*slices, strict=True)):
         _round(c, rounds)
-        made = [c.plainly(tensor) for tensor in c.body(body, [*carried, *parts])]
-        carried = made[: len(carried)]
-        for row, tensor in zip(rows, made[len(carried) :], strict=True):
+        of_body = [c.plainly(tensor) for tensor in c.body(body, [*carried, *parts])]
+        carried = of_body[: len(carried)]
+        for row, tensor in zip(rows, of_body[len(carried) :], strict=True):
             row.append(tensor)
     axes, backwards = _said(c, "scan_output_axes", results), _said(c, "scan_output_directions", results)
     stacked = [

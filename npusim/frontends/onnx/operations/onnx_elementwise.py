@@ -50,7 +50,7 @@ PARAMETERS: Mapping[str, tuple[str, Mapping[str, float]]] = {
 
 def _with(op: str, name: str, attributes: Mapping[str, float]) -> Row:
     def convert(c: NodeConversion) -> Sequence[int]:
-        values: dict[str, Any] = {key: c.said(key, default) for key, default in attributes.items()}
+        values: dict[str, Any] = {key: c.parameter(key, default) for key, default in attributes.items()}
         return [c.node(op, [c.tensor("X")], **values)]
 
     return Row(name, "X", convert, op)
@@ -112,10 +112,10 @@ def _dropped(c: NodeConversion) -> Sequence[int | None]:
         "npusim infers; training_mode must be false",
     )
     x = c.tensor("data")
-    made = [c.node("reshape", [x], shape=c.shape(x))]
+    results = [c.node("reshape", [x], shape=c.shape(x))]
     if len(c.outputs) > 1 and c.outputs[1]:
-        made.append(c.filled(c.shape(x), True, "bool"))
-    return made
+        results.append(c.filled(c.shape(x), True, "bool"))
+    return results
 
 
 def binary(op: str, name: str) -> Row:
@@ -261,7 +261,7 @@ def _is_infinite(c: NodeConversion) -> Sequence[int]:
 ROWS: tuple[Row, ...] = (
     Row("Relu", "X", _relu, "relu maximum"),
     *(unary(name, op) for op, name in FUNCTIONS.items()),
-    *(_with(op, *said) for op, said in PARAMETERS.items()),
+    *(_with(op, *parameters) for op, parameters in PARAMETERS.items()),
     unary("HardSwish", "hard_swish"),
     Row("Swish", "X", _swish, "swish"),
     Row("QuickGelu", "X", _quick_gelu, "swish", domain=MICROSOFT),

@@ -62,8 +62,8 @@ def _axes(c: NodeConversion, how: str) -> dict[int, Axis]:
     sized = c.has("sizes") and c.value("sizes").size > 0
     scaled = c.has("scales") and c.value("scales").size > 0
     c.require(sized != scaled, "needs either sizes or scales")
-    said = c.value("sizes" if sized else "scales").reshape(-1)
-    c.require(len(said) == len(axes), f"{said.tolist()} are not one number for each of {len(axes)} axes")
+    given = c.value("sizes" if sized else "scales").reshape(-1)
+    c.require(len(given) == len(axes), f"{given.tolist()} are not one number for each of {len(axes)} axes")
     policy = c.attribute("keep_aspect_ratio_policy", "stretch")
     c.require(policy in ("stretch", "not_larger", "not_smaller"), f"keep_aspect_ratio_policy is {policy!r}")
     region = (
@@ -73,20 +73,20 @@ def _axes(c: NodeConversion, how: str) -> dict[int, Axis]:
         region = _spread(region, axes, rank)
     c.require(len(region) == 2 * rank, f"roi {region} is not two numbers for each of {rank} axes")
     scales = (
-        [np.float32(size) / np.float32(shape[axis]) for axis, size in zip(axes, said, strict=True)]
+        [np.float32(size) / np.float32(shape[axis]) for axis, size in zip(axes, given, strict=True)]
         if sized
-        else [np.float32(number) for number in said]
+        else [np.float32(number) for number in given]
     )
     c.require(
         all(np.isfinite(scale) and scale > 0 for scale in scales) and 0 not in shape,
-        f"{said.tolist()} are not above 0, or {list(shape)} has no elements",
+        f"{given.tolist()} are not above 0, or {list(shape)} has no elements",
     )
     if sized and policy != "stretch":
         one = min(scales) if policy == "not_larger" else max(scales)
         scales = [one] * len(axes)
-        said = np.array([int(np.floor(np.float64(one) * shape[axis] + 0.5)) for axis in axes])
+        given = np.array([int(np.floor(np.float64(one) * shape[axis] + 0.5)) for axis in axes])
     sides = {}
-    for axis, scale, number in zip(axes, scales, said.tolist(), strict=True):
+    for axis, scale, number in zip(axes, scales, given.tolist(), strict=True):
         extent = (region[axis], region[rank + axis])
         count = int(number) if sized else _count(shape[axis], scale, extent, how)
         c.require(
@@ -139,21 +139,21 @@ def _by_weights(c: NodeConversion, x: int, sides: Mapping[int, Axis], how: str, 
     return weighted(c, x, taps, together=mode == "linear" and not c.flag("antialias"))
 
 
-def _outside(c: NodeConversion, made: int, sides: Mapping[int, Axis], how: str) -> int:
+def _outside(c: NodeConversion, image: int, sides: Mapping[int, Axis], how: str) -> int:
     """Fill the part of a result that lies outside of the operand's region with a value."""
     if how != "tf_crop_and_resize":
-        return made
-    shape = c.shape(made)
+        return image
+    shape = c.shape(image)
     inside: Any = np.ones((1,) * len(shape), bool)
     for axis, side in sides.items():
         at = interpolation.positions(side, how)
         within = (at >= 0) & (at <= side.size - 1)
         inside = inside & within.reshape([-1 if place == axis else 1 for place in range(len(shape))])
     if inside.all():
-        return made
-    value = c.scalar(float(c.attribute("extrapolation_value", 0.0)), made)
+        return image
+    value = c.scalar(float(c.attribute("extrapolation_value", 0.0)), image)
     c.require(c.kind().quantization is None, "npusim has no quantized values outside of a region")
-    return c.nodes("select_v2", [c.constant(inside), made, value], [c.like(made)])[0]
+    return c.nodes("select_v2", [c.constant(inside), image, value], [c.like(image)])[0]
 
 
 _OUTSIDE = {"zeros": "zeros", "border": "edge", "reflection": "reflection"}

@@ -16,10 +16,12 @@ _DOTS = "..."
 
 
 def _einsum(c: NodeConversion) -> Sequence[int]:
-    """Add Einsum, two operands at a time; letters that only one operand has are summed first if nothing needs them."""
-    tensors = c.tensors("Inputs")
-    tensors = [c.as_real(tensor) for tensor in tensors]
-    terms, wanted = _parsed(c, tensors)
+    """Add Einsum as matrix products of two operands at a time.
+
+    Axes that only one of the two has are summed first if nothing later needs them.
+    """
+    tensors = [c.as_real(tensor) for tensor in c.tensors("Inputs")]
+    terms, output = _parsed(c, tensors)
     sizes: dict[str, int] = {}
     for term, tensor in zip(terms, tensors, strict=True):
         c.require(len(set(term)) == len(term), f"{term!r} names an axis twice: npusim has no diagonals")
@@ -28,16 +30,19 @@ def _einsum(c: NodeConversion) -> Sequence[int]:
             c.require(
                 size in (1, sizes[letter]) or sizes[letter] == 1, f"axis {letter} has sizes that differ"
             )
-    c.require(set(wanted) <= set(sizes) and len(set(wanted)) == len(wanted), f"the output {wanted!r} is none")
-    term, made = terms[0], tensors[0]
+    c.require(
+        set(output) <= set(sizes) and len(set(output)) == len(output),
+        f"the output {output!r} names an axis twice, or one that no operand has",
+    )
+    term, result = terms[0], tensors[0]
     for number in range(1, len(tensors)):
-        later = set(wanted).union(*terms[number + 1 :])
-        term, made = _pair(c, (term, made), (terms[number], tensors[number]), later, sizes)
-    term, made = _summed(c, term, made, set(wanted))
-    made = c.transposed(made, [term.index(letter) for letter in wanted])
+        later = set(output).union(*terms[number + 1 :])
+        term, result = _pair(c, (term, result), (terms[number], tensors[number]), later, sizes)
+    term, result = _summed(c, term, result, set(output))
+    result = c.transposed(result, [term.index(letter) for letter in output])
     if len(tensors) == 1:
-        made = c.step("reshape", [made], shape=c.shape(made))
-    return [made]
+        result = c.step("reshape", [result], shape=c.shape(result))
+    return [result]
 
 
 def _parsed(c: NodeConversion, tensors: Sequence[int]) -> tuple[list[str], str]:
@@ -45,7 +50,10 @@ def _parsed(c: NodeConversion, tensors: Sequence[int]) -> tuple[list[str], str]:
     equation = "".join(str(c.attribute("equation", "")).split())
     left, arrow, right = equation.partition("->")
     terms = left.split(",")
-    c.require(len(terms) == len(tensors), f"equation {equation!r} is not one of {len(tensors)} operands")
+    c.require(
+        len(terms) == len(tensors),
+        f"equation {equation!r} has {len(terms)} terms for {len(tensors)} operands",
+    )
     hidden = [
         len(c.shape(tensor)) - len(term.replace(_DOTS, ""))
         for term, tensor in zip(terms, tensors, strict=True)
@@ -61,14 +69,14 @@ def _parsed(c: NodeConversion, tensors: Sequence[int]) -> tuple[list[str], str]:
         )
         terms[place] = term.replace(_DOTS, digits[most - count :]) if _DOTS in term else term
     if not arrow:
-        every = "".join(terms)
-        return terms, digits + "".join(
-            sorted(letter for letter in set(every) - set(digits) if every.count(letter) == 1)
-        )
+        letters = "".join(terms)
+        once = sorted(letter for letter in set(letters) - set(digits) if letters.count(letter) == 1)
+        return terms, digits + "".join(once)
     return terms, right.replace(_DOTS, digits)
 
 
 def _summed(c: NodeConversion, term: str, tensor: int, kept: set[str]) -> tuple[str, int]:
+    """Sum a tensor over the axes whose letters are not `kept`; return its remaining letters and the sum."""
     axes = tuple(axis for axis, letter in enumerate(term) if letter not in kept)
     if not axes:
         return term, tensor
@@ -92,9 +100,9 @@ def _pair(
     right = [letter for letter in b if letter not in a]
     x = _arranged(c, a, x, (batch, left, inner), sizes)
     y = _arranged(c, b, y, (batch, inner, right), sizes)
-    made = c.step("batch_matmul", [x, y])
+    products = c.step("batch_matmul", [x, y])
     letters = [*batch, *left, *right]
-    return "".join(letters), c.reshaped(made, [sizes[letter] for letter in letters])
+    return "".join(letters), c.reshaped(products, [sizes[letter] for letter in letters])
 
 
 def _arranged(
@@ -104,12 +112,12 @@ def _arranged(
     parts: tuple[list[str], list[str], list[str]],
     sizes: Mapping[str, int],
 ) -> int:
-    """Return a tensor as matrices along one batch axis."""
-    order = [term.index(letter) for part in parts for letter in part]
-    tensor = c.transposed(tensor, order)
-    wide = [sizes[letter] for part in parts for letter in part]
-    if list(c.shape(tensor)) != wide:
-        tensor = c.step("broadcast_to", [tensor], shape=tuple(wide))
+    """Return a tensor as matrices along one batch axis; `parts` are the letters of batch, rows and columns."""
+    letters = [letter for part in parts for letter in part]
+    tensor = c.transposed(tensor, [term.index(letter) for letter in letters])
+    shape = tuple([sizes[letter] for letter in letters])
+    if c.shape(tensor) != shape:
+        tensor = c.step("broadcast_to", [tensor], shape=shape)
     return c.reshaped(tensor, [prod(sizes[letter] for letter in part) for part in parts])
 
 
@@ -122,13 +130,14 @@ def _matmul(c: NodeConversion) -> Sequence[int]:
 
 
 def _fused_matmul(c: NodeConversion) -> Sequence[int]:
-    a, b = (_turned(c, c.real(name), f"trans{name}", f"transBatch{name}") for name in ("A", "B"))
+    a, b = (_transposed(c, c.real(name), f"trans{name}", f"transBatch{name}") for name in ("A", "B"))
     alpha = float(c.attribute("alpha", 1.0))
-    made = product(c, a, b)
-    return [made if alpha == 1 else c.step("mul", [made, c.scalar(alpha, made)])]
+    result = product(c, a, b)
+    return [result if alpha == 1 else c.step("mul", [result, c.scalar(alpha, result)])]
 
 
-def _turned(c: NodeConversion, tensor: int, swapped: str, batches: str) -> int:
+def _transposed(c: NodeConversion, tensor: int, swapped: str, batches: str) -> int:
+    """Return a tensor permuted as two attributes say: the last two axes swapped, the first axis before the last."""
     rank = len(c.shape(tensor))
     order = list(range(rank))
     if c.flag(batches) and rank > 2:
@@ -139,9 +148,7 @@ def _turned(c: NodeConversion, tensor: int, swapped: str, batches: str) -> int:
 
 
 def _gemm(c: NodeConversion) -> Sequence[int]:
-    """Add alpha A' B' + beta C, A and B transposed if stated; a constant B makes it a fully connected layer with
-    bias.
-    """
+    """Add alpha A' B' + beta C, with A and B transposed if stated, as a fully connected layer with bias if possible."""
     alpha, beta = float(c.attribute("alpha", 1.0)), float(c.attribute("beta", 1.0))
     codes = c.on_codes and alpha == beta == 1
     ask = c.tensor if codes else c.real
@@ -156,37 +163,36 @@ def _gemm(c: NodeConversion) -> Sequence[int]:
     c.require(sizes[1] == sizes[3], f"A has {sizes[1]} columns, B {sizes[3]} rows")
     if not c.builder.type(a).real and c.builder.type(a).quantization is None:
         return [_whole_gemm(c, a, b, third, alpha, beta)]
-    if min(sizes[:3]) == 0 or sizes[3] == 0:
-        made = c.step("batch_matmul", [a, b], adj_y=True)
-        return [_added(c, made, third, sizes[0], sizes[2], alpha, beta)]
+    if 0 in sizes:
+        result = c.step("batch_matmul", [a, b], adj_y=True)
+        return [_added(c, result, third, sizes[0], sizes[2], alpha, beta)]
     bias = None if third is None else _bias(c, third, sizes[2])
     if alpha == beta == 1 and (third is None or bias is not None):
         return [c.node("fully_connected", [a, b, bias])]
     a, b = c.as_real(a), c.as_real(b)
-    made = c.step("fully_connected", [a, b, None])
-    return [_added(c, made, None if third is None else c.as_real(third), sizes[0], sizes[2], alpha, beta)]
+    result = c.step("fully_connected", [a, b, None])
+    return [_added(c, result, None if third is None else c.as_real(third), sizes[0], sizes[2], alpha, beta)]
 
 
 def _added(
-    c: NodeConversion, made: int, third: int | None, rows: int, columns: int, alpha: float, beta: float
+    c: NodeConversion, result: int, third: int | None, rows: int, columns: int, alpha: float, beta: float
 ) -> int:
-    if alpha != 1:
-        made = (
-            c.step("mul", [made, c.scalar(alpha, made)])
-            if third is not None
-            else c.node("mul", [made, c.scalar(alpha, made)])
-        )
+    """Return alpha times a product, plus beta times C if there is one, as the result of the node."""
+    if third is None and alpha == 1:
+        return c.node("reshape", [result], shape=(rows, columns))
     if third is None:
-        return made if alpha != 1 else c.node("reshape", [made], shape=(rows, columns))
+        return c.node("mul", [result, c.scalar(alpha, result)])
+    if alpha != 1:
+        result = c.step("mul", [result, c.scalar(alpha, result)])
     if beta != 1:
         third = c.step("mul", [third, c.scalar(beta, third)])
-    return c.node("add", [made, third])
+    return c.node("add", [result, third])
 
 
 def _whole_gemm(c: NodeConversion, a: int, b: int, third: int | None, alpha: float, beta: float) -> int:
-    c.require(alpha == beta == 1, "on whole numbers npusim has alpha and beta 1")
-    made = product(c, a, c.transposed(b, (1, 0)))
-    return made if third is None else c.step("add", [made, third])
+    c.require(alpha == beta == 1, "alpha and beta must be 1 for integers")
+    result = product(c, a, c.transposed(b, (1, 0)))
+    return result if third is None else c.step("add", [result, third])
 
 
 def _bias(c: NodeConversion, third: int, columns: int) -> int | None:

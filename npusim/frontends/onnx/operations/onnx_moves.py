@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
@@ -41,8 +41,8 @@ def _identity(c: NodeConversion) -> Sequence[int]:
 
 def _squeeze(c: NodeConversion) -> Sequence[int]:
     data, own = c.tensor("data"), c.shape("data")
-    said = c.attribute("axes") is not None or c.has("axes")
-    axes = axes_of(c, len(own)) if said else [axis for axis, size in enumerate(own) if size == 1]
+    has_axes = c.attribute("axes") is not None or c.has("axes")
+    axes = axes_of(c, len(own)) if has_axes else [axis for axis, size in enumerate(own) if size == 1]
     for axis in axes:
         c.require(own[axis] == 1, f"axis {axis} has {own[axis]} elements, not 1")
     shape = tuple(size for axis, size in enumerate(own) if axis not in axes)
@@ -52,9 +52,9 @@ def _squeeze(c: NodeConversion) -> Sequence[int]:
 def _unsqueeze(c: NodeConversion) -> Sequence[int]:
     """Insert axes of one element; the axes are counted in the result."""
     data = c.tensor("data")
-    said = c.attribute("axes") or c.wholes("axes")
+    stated_axes = c.attribute("axes") or c.wholes("axes")
     shape = list(c.shape(data))
-    for axis in axes_of(c, len(shape) + len(said)):
+    for axis in axes_of(c, len(shape) + len(stated_axes)):
         shape.insert(axis, 1)
     return [c.node("reshape", [data], shape=tuple(shape))]
 
@@ -111,11 +111,14 @@ def _pad(c: NodeConversion) -> Sequence[int]:
     return [moves.padded(c, x, pairs, mode, number)]
 
 
-def _blocks(op: str):  # type: ignore[no-untyped-def]
+def _blocks(op: str) -> Callable[[NodeConversion], Sequence[int]]:
+    """Return the conversion of SpaceToDepth or DepthToSpace."""
+
     def convert(c: NodeConversion) -> Sequence[int]:
         x, shape = c.tensor("input"), c.shape("input")
         block = int(c.attribute("blocksize", 0))
-        c.require(len(shape) == 4 and 0 < block <= MOST, f"input {list(shape)} or blocksize {block} is none")
+        c.require(len(shape) == 4, f"input has shape {list(shape)}, must have 4 axes")
+        c.require(0 < block <= MOST, f"blocksize is {block}, must be 1..{MOST}")
         mode = c.attribute("mode", "DCR")
         c.require(mode in ("DCR", "CRD"), f"mode is {mode!r}, must be 'DCR' or 'CRD'")
         if op == "depth_to_space":
@@ -123,9 +126,9 @@ def _blocks(op: str):  # type: ignore[no-untyped-def]
         c.require(shape[2] % block == shape[3] % block == 0, f"blocks of {block} do not divide {list(shape)}")
         if mode == "DCR":
             return [c.node(op, [x], block_size=block)]
-        [made] = c.nodes(op, [x], [c.like(x)], block_size=block)
-        sizes = c.shape(made)
-        split = c.reshaped(made, (shape[0], block * block, *shape[1:2], *sizes[2:]))
+        [blocks] = c.nodes(op, [x], [c.like(x)], block_size=block)
+        sizes = c.shape(blocks)
+        split = c.reshaped(blocks, (shape[0], block * block, *shape[1:2], *sizes[2:]))
         return [c.node("reshape", [c.transposed(split, (0, 2, 1, 3, 4))], shape=sizes)]
 
     return convert
@@ -155,8 +158,8 @@ def _reversed(c: NodeConversion) -> Sequence[int]:
     for row, length in enumerate(lengths):
         places[row, :length] = places[row, :length][::-1]
     turned = c.transposed(x, (1, 0, *range(2, len(shape)))) if batch == 1 else x
-    [made] = c.nodes("gather", [turned, c.constant(places)], [c.like(x)], axis=1, batch_dims=1)
-    return [c.transposed(made, (1, 0, *range(2, len(shape)))) if batch == 1 else made]
+    [result] = c.nodes("gather", [turned, c.constant(places)], [c.like(x)], axis=1, batch_dims=1)
+    return [c.transposed(result, (1, 0, *range(2, len(shape)))) if batch == 1 else result]
 
 
 def from_front(c: NodeConversion, indices: int, extents: Sequence[int]) -> int:

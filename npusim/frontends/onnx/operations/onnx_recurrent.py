@@ -118,8 +118,8 @@ def _gru(cell: _Cell, inputs: int, states: Sequence[int]) -> list[int]:
             axis=0,
             sizes=(2 * cell.hidden, cell.hidden),
         )
-        made = c.step("fully_connected", [hidden, both, None])
-        own_z, own_r = c.nodes("split", [made], [c.like(made)] * 2, axis=1, sizes=(cell.hidden,) * 2)
+        sums = c.step("fully_connected", [hidden, both, None])
+        own_z, own_r = c.nodes("split", [sums], [c.like(sums)] * 2, axis=1, sizes=(cell.hidden,) * 2)
     z, r = gate(cell.clipped(c.step("add", [z, own_z]))), gate(cell.clipped(c.step("add", [r, own_r])))
     if c.flag("linear_before_reset"):
         own_h = c.step("mul", [r, own_h])
@@ -162,9 +162,9 @@ def _functions(c: NodeConversion, defaults: Sequence[str], directions: int) -> l
         c.require(name.lower() in _FUNCTIONS, f"npusim does not have activation {name!r}")
         op, parameters = _FUNCTIONS[name.lower()]
         values = dict(parameters)
-        for key, said in (("alpha", alphas), ("beta", betas)):
-            if key in values and said:
-                values[key] = float(said.pop(0))
+        for key, numbers in (("alpha", alphas), ("beta", betas)):
+            if key in values and numbers:
+                values[key] = float(numbers.pop(0))
         functions.append(_function(c, op, values))
     return functions
 
@@ -201,8 +201,8 @@ def _layer(step: Step, gates: int, states: int, defaults: Sequence[str]) -> Conv
         rows, lasts = [], []
         for number, backwards in enumerate(directions):
             own = tuple(functions[number * len(defaults) : (number + 1) * len(defaults)])
-            made, last = _direction(c, x, step, number, gates, states, own, backwards, batch_first)
-            rows.append(made)
+            sequence, last = _direction(c, x, step, number, gates, states, own, backwards, batch_first)
+            rows.append(sequence)
             lasts.append(last)
         every = c.step("pack", rows, axis=1)  # [steps, directions, batch, hidden]
         ends = [c.step("pack", list(ends), axis=0) for ends in zip(*lasts, strict=True)]

@@ -78,9 +78,10 @@ def convolved(c: NodeConversion, image: int, weights: int, bias: int | None, **m
 
 
 def _check_kernel(c: NodeConversion, weights: int) -> None:
-    filter_, said = c.shape(weights), c.attribute("kernel_shape")
+    filter_, kernel = c.shape(weights), c.attribute("kernel_shape")
     c.require(
-        said is None or list(said) == list(filter_[2:]), f"kernel_shape {said} is not that of {list(filter_)}"
+        kernel is None or list(kernel) == list(filter_[2:]),
+        f"kernel_shape {kernel} is not that of {list(filter_)}",
     )
 
 
@@ -100,16 +101,16 @@ def _unwound(c: NodeConversion, shape: Sequence[int], size: Sequence[int]) -> tu
     rank = len(shape)
     stride, dilation = per_axis(c, "strides", rank), per_axis(c, "dilations", rank)
     more = [int(number) for number in c.attribute("output_padding") or (0,) * rank]
-    said = [int(number) for number in c.attribute("output_shape") or ()]
+    output_shape = [int(number) for number in c.attribute("output_shape") or ()]
     c.require(len(more) == rank and min(more) >= 0, f"output_padding {more} is not {rank} numbers, 0 or more")
-    if len(said) == rank + 2:
-        said = said[2:]
-    c.require(len(said) in (0, rank), f"output_shape {said} is not {rank} numbers")
+    if len(output_shape) == rank + 2:
+        output_shape = output_shape[2:]
+    c.require(len(output_shape) in (0, rank), f"output_shape {output_shape} is not {rank} numbers")
     automatic = c.attribute("auto_pad", "NOTSET")
-    explicit = not said and automatic in ("NOTSET", "", "VALID")
+    explicit = not output_shape and automatic in ("NOTSET", "", "VALID")
     padding = paddings(c, shape, size, stride, dilation) if explicit else ()
     window, less_first = Window(tuple(size), stride, dilation, padding, padding), automatic == "SAME_UPPER"
-    return unwound(shape, window, extents=said, more=more, less_first=less_first)
+    return unwound(shape, window, extents=output_shape, more=more, less_first=less_first)
 
 
 def _deformable(c: NodeConversion) -> Sequence[int]:

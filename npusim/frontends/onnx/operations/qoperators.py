@@ -74,12 +74,12 @@ def _concatenated(c: NodeConversion) -> Sequence[int]:
     parts = []
     for place in range(0, len(tensors), 3):
         data, scale, zero = tensors[place : place + 3]
-        said: Any = [c.builder.tensors[number].array for number in (scale, zero)]
+        pair: Any = [c.builder.tensors[number].array for number in (scale, zero)]
         c.require(
-            all(each is not None and each.size == 1 for each in said),
+            all(each is not None and each.size == 1 for each in pair),
             "scales and zero points must be constants",
         )
-        parts.append(requantized(c, c.coded(data, Quantization((float(said[0]),), (int(said[1]),))), kind))
+        parts.append(requantized(c, c.coded(data, Quantization((float(pair[0]),), (int(pair[1]),))), kind))
     axis = c.axis(int(c.attribute("axis", 0)), len(c.shape(parts[0])))
     return [c.node("concatenation", parts, kind, axis=axis, rescale="fixed_point")]
 
@@ -120,9 +120,9 @@ def _averaged(c: NodeConversion) -> Sequence[int]:
     }
     if c.flag("count_include_pad"):
         how["counted"] = padding  # all of the padding, also that of a last window that is cut off
-    made = c.node("average_pool_2d", [x], kind, rescale="fused", **how)
-    made = c.reshaped(made, (*c.shape(made)[:2], *c.shape(made)[3:])) if row else made
-    return [channels_as_they_were(c, made)]
+    means = c.node("average_pool_2d", [x], kind, rescale="fused", **how)
+    means = c.reshaped(means, (*c.shape(means)[:2], *c.shape(means)[3:])) if row else means
+    return [channels_as_they_were(c, means)]
 
 
 def _averaged_by_taps(c: NodeConversion, x: int, window: Window, kind: TensorType) -> int:
@@ -134,8 +134,8 @@ def _averaged_by_taps(c: NodeConversion, x: int, window: Window, kind: TensorTyp
     averages = c.step("div", [sums, c.constant(seen.astype(np.float32))])
     steps = c.step("div", [averages, c.scalar(kind.quantization.scale, averages)])
     steps = c.step("add", [steps, c.scalar(kind.quantization.zero_point, steps)])
-    made = c.node("quantize", [steps], replace(kind, quantization=ITSELF), rescale="float32")
-    return c.coded(made, kind.quantization)
+    means = c.node("quantize", [steps], replace(kind, quantization=ITSELF), rescale="float32")
+    return c.coded(means, kind.quantization)
 
 
 def _largest(c: NodeConversion) -> Sequence[int]:

@@ -244,9 +244,9 @@ def _qlinear_matmul(c: NodeConversion) -> Sequence[int]:
     steps = _scaled_sums(c, sums, c.node("div", [factor, _by_row(c, "y_scale")], _REAL))
     zero = c.plainly(c.real("y_zero_point"))
     zero = c.reshaped(zero, (*c.shape(zero), 1) if prod(c.shape(zero)) > 1 else ())
-    made = c.reshaped(steps_of(c, steps, zero, c.builder.type(zero).dtype), shape)
+    output = c.reshaped(steps_of(c, steps, zero, c.builder.type(zero).dtype), shape)
     one = scales[2] is not None and np.size(scales[2]) == 1 and isinstance(zeros[2], np.ndarray)
-    return [c.coded(made, quantization(c, "y_scale", "y_zero_point")) if one else made]
+    return [c.coded(output, quantization(c, "y_scale", "y_zero_point")) if one else output]
 
 
 def _columns(c: NodeConversion, b: int, scales: Any, zeros: Any) -> bool:

@@ -138,8 +138,8 @@ def _unique(c: NodeConversion) -> Sequence[int]:
     """Add Unique of a constant; of other tensors the number of results would depend on data."""
     x, axis = c.value("X"), c.attribute("axis")
     axis = None if axis is None else c.axis(int(axis), x.ndim)
-    made = np.unique(x, return_index=True, return_inverse=True, return_counts=True, axis=axis)
-    values, first, inverse, counts = (np.asarray(array) for array in made)
+    arrays = np.unique(x, return_index=True, return_inverse=True, return_counts=True, axis=axis)
+    values, first, inverse, counts = (np.asarray(array) for array in arrays)
     if not c.flag("sorted", True):
         order = np.argsort(first)
         values, first, counts = np.take(values, order, axis or 0), first[order], counts[order]

@@ -42,9 +42,9 @@ def renamed(
     assert entry is not None
     pairs = [pair.rstrip("?*").split("=") for pair in inputs.split()]
 
-    def in_words(said: Mapping[str, Any]) -> dict[str, Any]:
+    def in_words(stated: Mapping[str, Any]) -> dict[str, Any]:
         given = {
-            name: said.get(*value) if isinstance(value, tuple) else value
+            name: stated.get(*value) if isinstance(value, tuple) else value
             for name, value in attributes.items()
         }
         return {name: value for name, value in given.items() if value is not None}
@@ -56,8 +56,8 @@ def renamed(
         node = replace(node, attributes=in_words(node.attributes), slots=slots)
         return entry.convert(c.as_node(node, entry.inputs, entry.operators))
 
-    def role(said: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
-        return operation, in_words(said)
+    def role(stated: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+        return operation, in_words(stated)
 
     shown = " ".join(pair.split("=")[1] for pair in inputs.split())
     return op(names, shown, convert, entry.ops, out, role, entry.groups)
@@ -93,9 +93,9 @@ def element_type(c: NodeConversion, name: str = "dtype", default: int = 5) -> st
 def channels_first(c: NodeConversion) -> None:
     """Raise GraphError for an operator on images whose channels come last."""
     for name in ("data_format", "data_layout"):
-        said = c.attribute(name, "NCHW")
-        first = said in ("NCHW", "AnyLayout", "ANYLAYOUT", "NCDHW", "NCL")
-        c.require(first, f"{name} is {said!r}; npusim has NCHW: export the model with it")
+        layout = c.attribute(name, "NCHW")
+        first = layout in ("NCHW", "AnyLayout", "ANYLAYOUT", "NCDHW", "NCL")
+        c.require(first, f"{name} is {layout!r}; npusim has NCHW: export the model with it")
 
 
 def without_axes(c: NodeConversion, shape: Sequence[int]) -> tuple[int, ...]:

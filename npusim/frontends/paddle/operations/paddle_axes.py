@@ -47,7 +47,7 @@ def _clip(c: NodeConversion) -> Sequence[int]:
 def _hard_swish(c: NodeConversion) -> Sequence[int]:
     """Add x * limited(x + offset, 0, threshold) / scale, which is one operator for the usual numbers."""
     names = {"threshold": 6.0, "scale": 6.0, "offset": 3.0}
-    threshold, scale, offset = (float(c.attribute(*each)) for each in names.items())
+    threshold, scale, offset = (float(c.attribute(*pair)) for pair in names.items())
     if (threshold, scale, offset) == (6.0, 6.0, 3.0):
         return [c.node("hard_swish", [c.tensor("X")])]
     x = c.real("X")
@@ -86,8 +86,8 @@ def _round(c: NodeConversion) -> Sequence[int]:
     return [c.node("mul", [c.step("sign", [x]), size])]
 
 
-def _of_one(name: str) -> list[Row]:
-    """Return the row of a function that takes several operations in ONNX."""
+def _function(name: str) -> list[Row]:
+    """Return the row of a function of one tensor that ONNX expresses by several operations."""
     return op(name, "X", lambda c: [c.node(name, [c.tensor("X")])], name, role="Mul")
 
 
@@ -154,29 +154,29 @@ _OTHER_NAMES = {"max": "maximum", "min": "minimum", "mod": "floor_mod", "floordi
 _ROLES = ("add", "sub", "mul", "div")
 
 
-_TURNED = (("trans_x", "trans_y"), ("transpose_X", "transpose_Y"))
+_TRANSPOSED = (("trans_x", "trans_y"), ("transpose_X", "transpose_Y"))
 """Attributes that transpose the last two axes of a factor, by version of the operator."""
 
 
-def _turned(c: NodeConversion, name: str, place: int) -> int:
+def _transposed(c: NodeConversion, name: str, place: int) -> int:
     tensor, rank = c.tensor(name), len(c.shape(name))
-    turn = any(c.flag(names[place]) for names in _TURNED) and rank > 1
-    return c.transposed(tensor, (*range(rank - 2), rank - 1, rank - 2)) if turn else tensor
+    is_transposed = any(c.flag(names[place]) for names in _TRANSPOSED) and rank > 1
+    return c.transposed(tensor, (*range(rank - 2), rank - 1, rank - 2)) if is_transposed else tensor
 
 
 def _matmul(c: NodeConversion) -> Sequence[int]:
     alpha = float(c.attribute("alpha", 1.0))
-    made = product(c, _turned(c, "X", 0), _turned(c, "Y", 1), final=alpha == 1)
-    return [made if alpha == 1 else c.node("mul", [made, c.scalar(alpha, made)])]
+    result = product(c, _transposed(c, "X", 0), _transposed(c, "Y", 1), final=alpha == 1)
+    return [result if alpha == 1 else c.node("mul", [result, c.scalar(alpha, result)])]
 
 
-def _role(said: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    turned = any(said.get(names[1]) for names in _TURNED)
-    return "Gemm", {"transB": int(turned), "alpha": said.get("alpha", 1.0)}
+def _role(attributes: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    is_transposed = any(attributes.get(names[1]) for names in _TRANSPOSED)
+    return "Gemm", {"transB": int(is_transposed), "alpha": attributes.get("alpha", 1.0)}
 
 
-def _columns(c: NodeConversion, tensor: int, count: int, name: str) -> int:
-    """Return a tensor as a matrix, whose rows are the first `count` axes."""
+def _matrix(c: NodeConversion, tensor: int, count: int, name: str) -> int:
+    """Return a tensor as a matrix. Its first `count` axes are the rows, the others the columns."""
     shape = c.shape(tensor)
     c.require(0 < count < len(shape), f"{name} is {count}, must be 1..{len(shape) - 1}")
     return c.reshaped(tensor, (prod(shape[:count]), prod(shape[count:])))
@@ -185,10 +185,10 @@ def _columns(c: NodeConversion, tensor: int, count: int, name: str) -> int:
 def _mul(c: NodeConversion) -> Sequence[int]:
     """Add a product of tensors as matrices; the result has the axes of both again."""
     x, y = c.tensor("X"), c.tensor("Y")
-    rows, columns = (int(c.attribute(f"{each}_num_col_dims", 1)) for each in "xy")
+    rows, columns = (int(c.attribute(f"{name}_num_col_dims", 1)) for name in "xy")
     shape = (*c.shape(x)[:rows], *c.shape(y)[columns:])
-    made = product(c, _columns(c, x, rows, "x_num_col_dims"), _columns(c, y, columns, "y_num_col_dims"))
-    return [c.reshaped(made, shape)]
+    result = product(c, _matrix(c, x, rows, "x_num_col_dims"), _matrix(c, y, columns, "y_num_col_dims"))
+    return [c.reshaped(result, shape)]
 
 
 def _fully_connected(c: NodeConversion) -> Sequence[int]:
@@ -198,11 +198,11 @@ def _fully_connected(c: NodeConversion) -> Sequence[int]:
         c.attribute("activation_type", ""),
     )
     c.require(activation in ("", "relu"), f"activation_type is {activation!r}, must be '' or 'relu'")
-    made = product(c, _columns(c, x, rows, "in_num_col_dims"), c.real("W"))
-    shape = (*c.shape(x)[:rows], *c.shape(made)[1:])
+    result = product(c, _matrix(c, x, rows, "in_num_col_dims"), c.real("W"))
+    shape = (*c.shape(x)[:rows], *c.shape(result)[1:])
     if c.has("Bias"):
-        made = c.node("add", [made, c.reshaped(c.real("Bias"), shape[-1:])])
-    return [c.reshaped(c.node("relu", [made]) if activation else made, shape)]
+        result = c.node("add", [result, c.reshaped(c.real("Bias"), shape[-1:])])
+    return [c.reshaped(c.node("relu", [result]) if activation else result, shape)]
 
 
 def _unit_length(c: NodeConversion) -> Sequence[int]:
@@ -229,10 +229,10 @@ def _reduction(name: str, operator: str, role: str = "") -> list[Row]:
 
     def convert(c: NodeConversion) -> Sequence[int]:
         x, rank = c.tensor("X"), len(c.shape("X"))
-        said = [] if c.flag("reduce_all") else numbers(c, "dim")
-        axes = sorted({c.axis(axis, rank, "dim") for axis in said}) or range(rank)
-        made = c.node(operator, [x], axes=tuple(axes), keep_dims=c.flag("keep_dim")) if rank else x
-        return [c.reshaped(made, without_axes(c, c.shape(made)))]
+        stated_axes = [] if c.flag("reduce_all") else numbers(c, "dim")
+        axes = sorted({c.axis(axis, rank, "dim") for axis in stated_axes}) or range(rank)
+        result = c.node(operator, [x], axes=tuple(axes), keep_dims=c.flag("keep_dim")) if rank else x
+        return [c.reshaped(result, without_axes(c, c.shape(result)))]
 
     return op(name, "X", convert, f"{operator} cast reshape", role=role)
 
@@ -242,10 +242,10 @@ def _position(name: str) -> list[Row]:
         x = c.reshaped(c.real("X"), (prod(c.shape("X")),)) if c.flag("flatten") else c.real("X")
         shape = c.shape(x)
         axis = axis_of(c, len(shape), default=-1)
-        made = c.step(name, [x], element_type(c, default=3), axis=axis)
+        position = c.step(name, [x], element_type(c, default=3), axis=axis)
         if c.flag("keepdims"):
-            return [c.reshaped(made, without(shape, axis))]
-        return [c.reshaped(made, without_axes(c, c.shape(made)))]
+            return [c.reshaped(position, without(shape, axis))]
+        return [c.reshaped(position, without_axes(c, c.shape(position)))]
 
     return op(name, "X", convert, f"{name} reshape", groups=False)
 
@@ -271,7 +271,7 @@ def _running(c: NodeConversion) -> Sequence[int]:
 ROWS: tuple[Row, ...] = tuple(
     chain(
         *(renamed(name, name.capitalize()) for name in _SAME_NAMES if name != "softplus"),
-        *(_of_one(name) for name in ("rsqrt", "square")),
+        *(_function(name) for name in ("rsqrt", "square")),
         op("softplus", "X", _softplus, "softplus mul div greater select_v2", role="Softplus"),
         op("round", "X", _round, "floor add abs sign mul", groups=False),
         op("gelu", "X", _gelu, "gelu", role="Gelu"),
@@ -282,14 +282,14 @@ ROWS: tuple[Row, ...] = tuple(
             "X",
             _relu6,
             _BOUNDS,
-            role=lambda said: ("Clip", {"min": 0.0, "max": float(said.get("threshold", 6.0))}),
+            role=lambda given: ("Clip", {"min": 0.0, "max": float(given.get("threshold", 6.0))}),
         ),
         op(
             "clip",
             "X Min? Max?",
             _clip,
             f"{_BOUNDS} maximum minimum",
-            role=lambda said: ("Clip", {name: said[name] for name in ("min", "max") if name in said}),
+            role=lambda given: ("Clip", {name: given[name] for name in ("min", "max") if name in given}),
         ),
         renamed("silu", "Swish"),
         renamed("swish", "Swish", alpha=("beta", 1.0)),

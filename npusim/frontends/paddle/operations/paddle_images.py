@@ -24,17 +24,17 @@ def _window(
     c: NodeConversion, extents: Sequence[int], size: Sequence[int], *, dilated: bool = False
 ) -> Window:
     """Return the window of an operator; padding SAME ignores the dilation, as Paddle does."""
-    rank, how, said = len(extents), c.attribute("padding_algorithm", "EXPLICIT"), numbers(c, "paddings")
+    rank, how, paddings = len(extents), c.attribute("padding_algorithm", "EXPLICIT"), numbers(c, "paddings")
     c.require(how in ("EXPLICIT", "SAME", "VALID"), f"padding_algorithm is {how!r}")
     stride = per_axis(c, "strides", rank)
     dilation = per_axis(c, "dilations", rank) if dilated and how != "SAME" else (1,) * rank
     padding: tuple[Border, ...] = (NO_BORDER,) * rank
     if how == "SAME":
         padding = same(extents, size, stride, dilation)
-    elif how == "EXPLICIT" and said:
-        fits = len(said) in (rank, 2 * rank) and min(said) >= 0
-        c.require(fits, f"paddings {said} are not {rank} or {2 * rank} numbers, 0 or more")
-        befores, behinds = (said, said) if len(said) == rank else (said[::2], said[1::2])
+    elif how == "EXPLICIT" and paddings:
+        fits = len(paddings) in (rank, 2 * rank) and min(paddings) >= 0
+        c.require(fits, f"paddings {paddings} are not {rank} or {2 * rank} numbers, 0 or more")
+        befores, behinds = (paddings, paddings) if len(paddings) == rank else (paddings[::2], paddings[1::2])
         padding = tuple(zip(befores, behinds, strict=True))
     return Window(tuple(size), stride, dilation, padding, padding)
 
@@ -58,13 +58,13 @@ def _transposed(c: NodeConversion) -> Sequence[int]:
     extents, size = c.shape(image)[2:], c.shape(weights)[2:]
     window, rank = _window(c, extents, size, dilated=True), len(extents)
     more = numbers(c, "output_padding") or [0] * rank
-    said = numbers(c, "output_size", "OutputSizeTensor")
+    target = numbers(c, "output_size", "OutputSizeTensor")
     c.require(len(more) == rank and min(more) >= 0, f"output_padding {more} is not {rank} numbers, 0 or more")
-    c.require(len(said) in (0, rank), f"output_size {said} is not {rank} numbers")
-    sizes, _ = unwound(extents, window, extents=said, more=more)
+    c.require(len(target) in (0, rank), f"output_size {target} is not {rank} numbers")
+    sizes, _ = unwound(extents, window, extents=target, more=more)
     for axis, (chosen, least) in enumerate(zip(sizes, unwound(extents, window)[0], strict=True)):
         most = least + window.stride[axis] - 1
-        fits = chosen > 0 and (not said or least <= chosen <= most)
+        fits = chosen > 0 and (not target or least <= chosen <= most)
         c.require(fits, f"axis {axis + 2} would have {chosen} elements, may have {least} to {most}")
     c.small([*c.shape(image)[:1], *sizes])
     return [forms.transposed(c, image, weights, c.optional("Bias"), window, sizes, groups)]
@@ -93,7 +93,9 @@ def _pool(c: NodeConversion) -> Sequence[int | None]:
         begins = [
             (count - 1) * step for count, step in zip(window.positions(image), window.stride, strict=True)
         ]
-        inside = all(at < size + side[0] for at, size, side in zip(begins, image, window.said, strict=True))
+        inside = all(
+            at < size + side[0] for at, size, side in zip(begins, image, window.counted_padding, strict=True)
+        )
         c.require(inside, f"ceil_mode gives windows outside of an image of {list(image)}")
     window = fitted(c, image, window)
     if places:
@@ -109,18 +111,18 @@ _POOLS = f"average_pool_2d max_pool_2d mean reduce_max adaptive_average_pool_2d 
 def _sides(c: NodeConversion) -> dict[int, Axis]:
     """Return the axes to resize among height and width, by stated sizes or else scales."""
     channels_first(c)
-    shape, said = c.shape("X"), [int(c.attribute(name, -1)) for name in ("out_h", "out_w")]
+    shape, target = c.shape("X"), [int(c.attribute(name, -1)) for name in ("out_h", "out_w")]
     c.require(len(shape) == 4, f"X has shape {list(shape)}, must be [N, C, H, W]")
     given = c.value("Scale").reshape(-1).tolist() if c.has("Scale") else c.attribute("scale")
     scales = [float(scale) for scale in (given if isinstance(given, list) else [given or 0.0])] or [0.0]
     scales = (scales * 2)[-2:]
     if c.has("SizeTensor") or c.has("OutSize"):
-        said, scales = numbers(c, "", "OutSize", "SizeTensor"), [0.0, 0.0]
+        target, scales = numbers(c, "", "OutSize", "SizeTensor"), [0.0, 0.0]
     elif min(scales) > 0 and np.isfinite(scales).all():
-        said = [int(size * np.float32(scale)) for size, scale in zip(shape[2:], scales, strict=True)]
-    c.require(len(said) == 2, f"the size {said} is not of height and width")
+        target = [int(size * np.float32(scale)) for size, scale in zip(shape[2:], scales, strict=True)]
+    c.require(len(target) == 2, f"the size {target} is not of height and width")
     sides = {}
-    for axis, count, scale in zip((2, 3), said, scales, strict=True):
+    for axis, count, scale in zip((2, 3), target, scales, strict=True):
         c.require(0 < count <= MOST_SIDE and shape[axis] > 0, f"axis {axis} would have {count:,} elements")
         ratio = np.float32(scale) if scale > 0 else np.float32(count) / np.float32(shape[axis])
         sides[axis] = Axis(shape[axis], count, ratio)
@@ -206,14 +208,14 @@ ROWS: tuple[Row, ...] = tuple(
             _transposed,
             forms.TRANSPOSED,
             "Output",
-            lambda said: ("ConvTranspose", {"group": said.get("groups", 1)}),
+            lambda given: ("ConvTranspose", {"group": given.get("groups", 1)}),
         ),
         op(
             "pool2d",
             "X",
             _pool,
             _POOLS,
-            role=lambda said: ({"max": "MaxPool"}.get(said.get("pooling_type", "max"), "AveragePool"), {}),
+            role=lambda given: ({"max": "MaxPool"}.get(given.get("pooling_type", "max"), "AveragePool"), {}),
         ),
         op("max_pool2d_with_index", "X", _pool, "max_pool_2d_with_positions", "Out Mask", groups=False),
         op("nearest_interp nearest_interp_v2", _SAID, _nearest, f"{NEAREST} gather", role="Resize"),

@@ -41,8 +41,8 @@ def _flatten(c: NodeConversion) -> Sequence[int]:
 
 def _squeeze(c: NodeConversion) -> Sequence[int]:
     """Remove axes of one element: all, or the stated ones; stated axes of more elements stay."""
-    own, said = c.shape("X"), numbers(c, "axes", "AxesTensor", "AxesTensorList")
-    axes = [c.axis(axis, len(own), "axes") for axis in said] if said else range(len(own))
+    own, stated_axes = c.shape("X"), numbers(c, "axes", "AxesTensor", "AxesTensorList")
+    axes = [c.axis(axis, len(own), "axes") for axis in stated_axes] if stated_axes else range(len(own))
     return _under(c, c.tensor("X"), [size for at, size in enumerate(own) if size != 1 or at not in axes])
 
 
@@ -94,8 +94,8 @@ def _unstack(c: NodeConversion) -> Sequence[int]:
 
 
 def _expand(c: NodeConversion) -> Sequence[int]:
-    x, said = c.tensor("X"), numbers(c, "shape", "Shape", "expand_shapes_tensor")
-    return [moves.expanded(c, x, moves.with_kept_sizes(c, x, said))]
+    x, shape = c.tensor("X"), numbers(c, "shape", "Shape", "expand_shapes_tensor")
+    return [moves.expanded(c, x, moves.with_kept_sizes(c, x, shape))]
 
 
 def _expand_as(c: NodeConversion) -> Sequence[int]:
@@ -134,11 +134,11 @@ def _rows(c: NodeConversion) -> Sequence[int]:
 def _pad(c: NodeConversion) -> Sequence[int]:
     """Pad all axes, or those behind the channels: pad3d lists the last axis first."""
     channels_first(c)
-    name, own, said = c.source.operation, c.shape("X"), numbers(c, "paddings", "Paddings")
+    name, own, paddings = c.source.operation, c.shape("X"), numbers(c, "paddings", "Paddings")
     first, mode = 0 if name == "pad" else 2, c.attribute("mode", "constant")
-    fits = len(said) == 2 * (len(own) - first) and min(said, default=0) >= 0
-    c.require(fits, f"paddings {said} are not two for each of {len(own) - first} axes, 0 or more")
-    pairs = list(zip(said[::2], said[1::2], strict=True))
+    fits = len(paddings) == 2 * (len(own) - first) and min(paddings, default=0) >= 0
+    c.require(fits, f"paddings {paddings} are not two for each of {len(own) - first} axes, 0 or more")
+    pairs = list(zip(paddings[::2], paddings[1::2], strict=True))
     pairs = [(0, 0)] * first + (pairs[::-1] if name == "pad3d" else pairs)
     number = np.float32(c.attribute("value" if name == "pad3d" else "pad_value", 0.0)) or None
     mode = {"replicate": "edge", "circular": "wrap"}.get(mode, mode)
@@ -198,8 +198,8 @@ def _filled(c: NodeConversion) -> Sequence[int]:
 
 
 def _filled_like(c: NodeConversion) -> Sequence[int]:
-    like, said = c.real("X"), int(c.attribute("dtype", -1))
-    dtype = c.builder.type(like).dtype if said == -1 else element_type(c)
+    like, type_code = c.real("X"), int(c.attribute("dtype", -1))
+    dtype = c.builder.type(like).dtype if type_code == -1 else element_type(c)
     return _made(c, c.shape(like), float(c.attribute("value", 0.0)), dtype)
 
 
@@ -270,8 +270,8 @@ ROWS: tuple[Row, ...] = tuple(
             "X",
             _dropout,
             "mul",
-            role=lambda said: (
-                {"upscale_in_train": "Identity"}.get(said.get("dropout_implementation", ""), "Mul"),
+            role=lambda given: (
+                {"upscale_in_train": "Identity"}.get(given.get("dropout_implementation", ""), "Mul"),
                 {},
             ),
         ),

@@ -185,9 +185,9 @@ def _top(to: Rewriting, n: Layer) -> None:
     if kind.dtype == "int32":
         _along_last(to, n)
         return
-    found = to.tensor(f"{n.name}/positions", replace(kind, dtype="int32"))
-    _along_last(to, Layer(to, replace(n.node, outputs=(values, found))))
-    to.become(n, "cast", [found], [places])
+    positions = to.tensor(f"{n.name}/positions", replace(kind, dtype="int32"))
+    _along_last(to, Layer(to, replace(n.node, outputs=(values, positions))))
+    to.become(n, "cast", [positions], [places])
 
 
 def _turned(kind: TensorType, order: Sequence[int]) -> TensorType:

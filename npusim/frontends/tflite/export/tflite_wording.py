@@ -54,21 +54,21 @@ class Wording:
 def wording(op: str, call: Call) -> Wording:
     """Return an operator in TFLite's words. Raises GraphError if TFLite has no operator for it."""
     if op in _BY_OP:
-        made = _BY_OP[op](call)
+        words = _BY_OP[op](call)
     elif op in _BY_NAME:
-        made = _plain(_BY_NAME[op], call)
+        words = _plain(_BY_NAME[op], call)
     else:
         raise GraphError(f"TFLite has no operator for {op}")
     if op in ("conv_2d", "fully_connected", "transpose_conv") and narrow_bias(call.inputs):
         # The sums of int16 values have 32 bits then, as their bias has.
-        return replace(made, fields={**made.fields, "QuantizedBiasType": _INT32})
-    return made
+        return replace(words, fields={**words.fields, "QuantizedBiasType": _INT32})
+    return words
 
 
 def _plain(code: str, call: Call, **fields: Any) -> Wording:
     """Return an operator whose parameters are operands as the reader's table says, and options."""
-    said = {place: getattr(call.parameters, name) for place, name in OPERATORS[code].says.items()}
-    return Wording(code, {place: _int32(value) for place, value in said.items()}, fields)
+    parameters = {place: getattr(call.parameters, name) for place, name in OPERATORS[code].says.items()}
+    return Wording(code, {place: _int32(value) for place, value in parameters.items()}, fields)
 
 
 def narrow_bias(inputs: Sequence[TensorType | None]) -> bool:
@@ -131,8 +131,8 @@ def _strided_slice(call: Call) -> Wording:
 
 def _split(call: Call) -> Wording:
     is_equal = len(set(call.parameters.sizes)) == 1
-    made = _plain("SPLIT" if is_equal else "SPLIT_V", call, NumSplits=len(call.parameters.sizes))
-    return replace(made, options="SplitOptions" if is_equal else "SplitVOptions")
+    words = _plain("SPLIT" if is_equal else "SPLIT_V", call, NumSplits=len(call.parameters.sizes))
+    return replace(words, options="SplitOptions" if is_equal else "SplitVOptions")
 
 
 def _sequence_lstm(call: Call) -> Wording:

@@ -139,7 +139,7 @@ BROKEN: dict[str, tuple[Callable[[Path], Path], str]] = {
         lambda folder: saved(folder, program("y = relu(X=z)\nz = relu(X=x)", {}, X, ["y"]), {}),
         'value "z" is read, and nothing before writes it',
     ),
-    "left out": (_with("y = concat()", {}), "inputs or attributes are none that the operation takes"),
+    "left out": (_with("y = concat()", {}), "the operation does not take its inputs or attributes"),
     "left out filter": (_with("y:Output = conv2d(Input=x) strides=[1,1]", {}), "input Filter is left out"),
     "filter does not fit": (_conv("groups=3"), "filter [8, 4, 3, 3] does not fit 4 channels in 3 groups"),
     "strides": (_conv("strides=[0,1]"), "strides [0, 1] are not 2 numbers, 1 or more"),
