@@ -53,11 +53,11 @@ def run(model: str, request: Request, over: Sequence[str]) -> RunResult:
     result = _simulated(request, prepared)
     if request.print_partition:
         say(prepared.subgraphs())
-    if searched := prepared.search():
+    if searched := prepared.search_note():
         say(searched)
     if request.dot:
         prepared.save_dot(request.dot)
-    made = of_run(
+    provenance = of_run(
         model,
         None,
         replace(request.options, host=operator_names(names(request.host))),
@@ -65,7 +65,7 @@ def run(model: str, request: Request, over: Sequence[str]) -> RunResult:
         inputs=result.provenance.inputs,
         devices=over,
     )
-    return replace(result, source=resolved(model), provenance=made)
+    return replace(result, source=resolved(model), provenance=provenance)
 
 
 def print_subgraphs(model: str, request: Request, hw: str) -> None:

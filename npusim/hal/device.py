@@ -139,18 +139,18 @@ class Device:
 
 def _operators(names: Sequence[str]) -> list[str]:
     """Return the operators of these operations or operators. Raises NpusimError for an unknown name."""
-    found: list[str] = []
+    operators: list[str] = []
     for name in names:
         if name.upper() in OperationType.__members__:
             row = operation_table.row(OperationType[name.upper()])
-            found += row.operators if row is not None else ()
+            operators += row.operators if row is not None else ()
         elif known(name.lower()):
-            found.append(name)
+            operators.append(name)
         else:
             near = nearest(name.upper(), OperationType.__members__)
             hint = f", did you mean {near}?" if near else "; it may be such as SOFTMAX"
             raise NpusimError(f"host {name!r}: is no operation{hint}")
-    return found
+    return operators
 
 
 def _checked(model: object, rules: Sequence[Rule] = RULES) -> CheckedModel:

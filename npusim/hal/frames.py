@@ -81,12 +81,12 @@ Frames = list[Frame]
 
 def values_of(frames: Iterable[Frame]) -> list[Value]:
     """Return all values of the frames, each once, in an order that depends only on the cache key."""
-    found = {
+    values = {
         id(value): value
         for frame in frames
         for value in (*(frame.values[operand] for operand in sorted(frame.values)), *frame.carried)
     }
-    return list(found.values())
+    return list(values.values())
 
 
 def form_of(frames: Frames, values: list[Value]) -> Any:
@@ -129,9 +129,9 @@ class Ground:
         """Return the value of a constant operand."""
         key = graph, operand
         if key not in self._constants:
-            said = self.model.graphs[graph].operands[operand]
-            data = said.value()
-            self._constants[key] = Value(tensor_type(said, data.shape), data, fixed=True)
+            source = self.model.graphs[graph].operands[operand]
+            data = source.value()
+            self._constants[key] = Value(tensor_type(source, data.shape), data, fixed=True)
         return self._constants[key]
 
     def prune(self, frames: Frames) -> None:
@@ -148,9 +148,9 @@ class Ground:
 
 def _last_readers(graph: CheckedGraph) -> dict[int, int]:
     """Return, by operand, the position of the last operation that reads it; for outputs the number of operations."""
-    found = {
+    readers = {
         operand: position
         for position, operation in enumerate(graph.operations)
         for operand in operation.inputs
     }
-    return found | dict.fromkeys(graph.outputs, len(graph.operations))
+    return readers | dict.fromkeys(graph.outputs, len(graph.operations))

@@ -80,12 +80,12 @@ class Stage:
 
 
 def _shared(program: Program) -> tuple[bool, ...]:
-    others, found = list(program.inputs), []
+    others, shared = list(program.inputs), []
     for output in program.outputs:
         constant = program.is_constant(output.space, output.address)
-        found.append(constant or any(_overlap(output, other) for other in others))
+        shared.append(constant or any(_overlap(output, other) for other in others))
         others.append(output)
-    return tuple(found)
+    return tuple(shared)
 
 
 def _overlap(one: Placement, other: Placement) -> bool:
@@ -116,7 +116,7 @@ def transfer(hardware: Hardware, sizes_bytes: tuple[int, ...]) -> Launch:
 
 @lru_cache(_DISTINCT)
 def look(hardware: Hardware, size_bytes: int, what: str) -> Launch:
-    """Let the host read or write a value of so many bytes; what: the action, for the report."""
+    """Let the host read or write a value of `size_bytes`; what: the action, for the report."""
     space = hardware.holder("activations")
     work = Workload("elementwise", elements=1, input_bytes=size_bytes)
     place = Placement(what, TensorType("int8", (size_bytes,)), 0, space)

@@ -175,14 +175,14 @@ class PreparedModel:
     def follow(self, frames: Frames, values: list[Value]) -> _Compiled:
         """Return the next step of an execution, from the cache or compiled; values: those of the frames."""
         form = form_of(frames, values)
-        found = self._steps.get(form)
-        if found is None:
-            found = self._steps[form] = self._compiled(self._walked(frames))
+        step = self._steps.get(form)
+        if step is None:
+            step = self._steps[form] = self._compiled(self._walked(frames))
             if len(self._steps) > _STEPS:
                 self._steps.popitem(last=False)
         else:
             self._steps.move_to_end(form)
-        return found
+        return step
 
     def _walked(self, frames: Frames) -> Step:
         return Walk(self._ground, frames, "model", self._most_turns).step()
@@ -354,11 +354,12 @@ def _shape(value: Value) -> tuple[int, ...]:
 
 def _too_short(argument: CheckedArgument, value: Value) -> str:
     """Return the message for an output buffer that is too short, or "". Raises Refused for other sizes."""
-    said, shape = argument.dimensions, _shape(value)
-    if said is not None and not (
-        len(said) == len(shape) and all(one in (0, other) for one, other in zip(said, shape, strict=True))
+    dimensions, shape = argument.dimensions, _shape(value)
+    if dimensions is not None and not (
+        len(dimensions) == len(shape)
+        and all(one in (0, other) for one, other in zip(dimensions, shape, strict=True))
     ):
-        text = f"are {list(said)}, the output has {list(shape)}"
+        text = f"are {list(dimensions)}, the output has {list(shape)}"
         raise Refused(Fault(f"{argument.place}.dimensions", text, "R8"))
     assert value.type is not None
     assert argument.bytes is not None

@@ -341,10 +341,10 @@ def _tell(known: Known, operand: int, value: Value) -> None:
 
 def _require_fit(operand: CheckedOperand, value: Value) -> None:
     """Raise Refused for an input or output of a graph whose sizes differ from those in the model."""
-    said = operand.dimensions
-    if said is None or value.type is None:
+    sizes = operand.dimensions
+    if sizes is None or value.type is None:
         return
     shape = value.type.shape
-    if len(shape) != len(said) or any(one and one != other for one, other in zip(said, shape, strict=True)):
-        text = f"has dimensions {list(said)}, gets a value of {list(shape)}"
+    if len(shape) != len(sizes) or any(one and one != other for one, other in zip(sizes, shape, strict=True)):
+        text = f"has dimensions {list(sizes)}, gets a value of {list(shape)}"
         raise Refused(Fault(f"{operand.place}.dimensions", text, "S5"))

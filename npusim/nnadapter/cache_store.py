@@ -53,7 +53,7 @@ class Store:
         """The source of the cached model, for messages."""
         return f"the cache buffer of token {self.token}" if self.buffer is not None else str(self.path)
 
-    def found(self) -> Record | None:
+    def read(self) -> Record | None:
         """Return the cached model; None if there is none. Raises CacheRefused if it is damaged or cannot be read."""
         data = self.buffer
         if data is None and self.folder is not None:
@@ -63,7 +63,7 @@ class Store:
                 raise CacheRefused(str(fault).removeprefix(f"{self.path}: ")) from None
         return None if data is None else compiled_record.load(data)
 
-    def keep(self, record: Record) -> None:
+    def write(self, record: Record) -> None:
         """Write a compiled model. Raises NpusimError if that fails, or if the model could not be restored."""
         if self.folder is not None:
             cache_folder.write(self.folder, self.token, compiled_record.save(record))
@@ -78,7 +78,7 @@ def cache_arguments(
     if buffer is None:
         return name, place, None
     if name is None:
-        raise InvalidParameter("token: is missing, a buffer needs the token that it was kept under")
+        raise InvalidParameter("token: is missing, a buffer needs the token that it was cached under")
     try:
         return name, place, bytes(memoryview(buffer))  # type: ignore[arg-type]
     except (TypeError, ValueError, BufferError):
@@ -88,7 +88,7 @@ def cache_arguments(
 
 
 def expectation(token: str, context: Context) -> Expectation:
-    """Return what a cached model must have been compiled for, so that a context takes it."""
+    """Return the devices and settings that a cached model must have been compiled for, so that a context takes it."""
     return Expectation(token, _facts(context), context.settings)
 
 
@@ -114,7 +114,7 @@ def record_of(
     for gear in gears:
         for piece in gear.pieces:
             if not piece.buffer:
-                raise FeatureNotSupported(f"the driver of {piece.device} leaves nothing to keep")
+                raise FeatureNotSupported(f"the driver of {piece.device} leaves nothing to cache")
     return Record(
         expected.token,
         npusim_version(),
@@ -151,23 +151,23 @@ def restored(record: Record, context: Context, store: Store) -> tuple[CompiledGe
 
 
 def _restored_piece(piece: CompiledPiece, member: Member, store: Store, where: str) -> CompiledPiece:
-    told = told_to_driver(
+    cache = driver_cache(
         Cache(store.token, str(store.folder or "")), piece.inputs, piece.outputs, piece.buffer
     )
     try:
-        program = member.call("create_program", member.context, None, told)
+        program = member.call("create_program", member.context, None, cache)
     except NNAdapterError as fault:
         raise BadContent(f"{where}: {fault}") from None
-    made = replace(piece, program=program)
-    if made.simulated is not None:
-        _require_fitting(made, made.simulated, member, where)
-    return made
+    result = replace(piece, program=program)
+    if result.simulated is not None:
+        _require_fitting(result, result.simulated, member, where)
+    return result
 
 
-def told_to_driver(
+def driver_cache(
     cache: Cache, inputs: Sequence[Crossing], outputs: Sequence[Crossing], buffer: bytes = b""
 ) -> Cache:
-    """Return what a driver is told of the cache for one piece."""
+    """Return the cache information that a driver gets for one piece."""
     input_types, output_types = (tuple(end.type for end in ends) for ends in (inputs, outputs))
     return Cache(cache.token, cache.dir, input_types, output_types, buffer)
 

@@ -16,7 +16,7 @@ from npusim.frontends.nnadapter.nnadapter_codes import (
     InvalidDimensions,
     InvalidParameter,
     faults_as,
-    said,
+    text_of,
 )
 from npusim.frontends.nnadapter.operand_type import OperandType, Shape, operand_type_of
 from npusim.frontends.nnadapter.operation_graphs import Network
@@ -70,10 +70,10 @@ class Compilation:
         Raises InvalidParameter.
         """
         if not isinstance(context, Context):
-            raise InvalidParameter(f"context: is {said(context)}, must be a Context")
+            raise InvalidParameter(f"context: is {text_of(context)}, must be a Context")
         context.require_open()
         if model is not None and not isinstance(model, Model):
-            raise InvalidParameter(f"model: is {said(model)}, must be a Model")
+            raise InvalidParameter(f"model: is {text_of(model)}, must be a Model")
         if model is not None and not model.finished:
             raise InvalidParameter(f"{model.name}: is not finished")
         self.context = context
@@ -132,12 +132,12 @@ class Compilation:
         """
         begin = time.perf_counter()
         try:
-            found = store.found()
-            if found is None:
+            record = store.read()
+            if record is None:
                 return False
-            cache_store.expectation(store.token, self.context).require(found)
-            self._name = found.name
-            self._gears = cache_store.restored(found, self.context, store)
+            cache_store.expectation(store.token, self.context).require(record)
+            self._name = record.name
+            self._gears = cache_store.restored(record, self.context, store)
             self._require_linked()
         except CacheRefused as refused:
             if self._model is None:
@@ -145,8 +145,8 @@ class Compilation:
             _warn(f"{store.name}: {refused}; the model is compiled anew")
             self._name = self._model.name
             return False
-        self._types = Types(list(found.inputs), list(found.outputs))
-        self.compile_s, self.restore_s = found.compile_seconds, time.perf_counter() - begin
+        self._types = Types(list(record.inputs), list(record.outputs))
+        self.compile_s, self.restore_s = record.compile_seconds, time.perf_counter() - begin
         return True
 
     def _require_linked(self) -> None:
@@ -162,22 +162,22 @@ class Compilation:
     def _compile(self, model: Model, token: str) -> None:
         """Compile a model; `token` is the name under which programs will be cached, "" if they will not."""
         begin = time.perf_counter()
-        made: list[CompiledGear] = []
+        gears: list[CompiledGear] = []
         try:
             for network in networks(model):
-                made.append(self._programs(network, token))
+                gears.append(self._programs(network, token))
         except Exception:
-            _destroy(self.context, made)
+            _destroy(self.context, gears)
             raise
-        self._gears = tuple(made)
+        self._gears = tuple(gears)
         self._types = _types(model, self._gears)
-        if made:
-            self._log(model, made[0].pieces)
+        if gears:
+            self._log(model, gears[0].pieces)
         self.compile_s = time.perf_counter() - begin
 
     def _programs(self, network: Network, token: str) -> CompiledGear:
-        told = Cache(token, str(self._folder or ""))
-        return programs_of(floating(network, self._plan), self.context, self._plan, told)
+        cache = Cache(token, str(self._folder or ""))
+        return programs_of(floating(network, self._plan), self.context, self._plan, cache)
 
     def _log(self, model: Model, pieces: Sequence[CompiledPiece]) -> None:
         """Log the pieces and the operations of the model, if events are asked for."""
@@ -195,9 +195,9 @@ class Compilation:
         assert self._types is not None
         expected = cache_store.expectation(store.token, self.context)
         try:
-            store.keep(cache_store.record_of(self._name, expected, self._types, self._gears, self.compile_s))
+            store.write(cache_store.record_of(self._name, expected, self._types, self._gears, self.compile_s))
         except NpusimError as fault:
-            _warn(f"the compiled model is not kept: {fault}")
+            _warn(f"the compiled model is not cached: {fault}")
 
     @property
     def restored(self) -> bool:

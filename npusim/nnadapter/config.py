@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from npusim.frontends.nnadapter.model_building import Model
-from npusim.frontends.nnadapter.nnadapter_codes import InvalidParameter, NNAdapterError, said
+from npusim.frontends.nnadapter.nnadapter_codes import InvalidParameter, NNAdapterError, text_of
 from npusim.nnadapter.cache.cache_folder import checked_folder
 from npusim.nnadapter.cache_store import cache_arguments
 from npusim.nnadapter.compilation import Compilation
@@ -25,7 +25,7 @@ from npusim.nnadapter.models import from_file
 
 
 def check_nnadapter_device_name(name: str) -> bool:
-    """Whether a device of this name exists and can be opened."""
+    """Return whether a device of this name exists and can be opened."""
     try:
         Device.acquire(name).release()
     except NNAdapterError:
@@ -48,14 +48,14 @@ class Config:
 
     @staticmethod
     def check_nnadapter_device_name(name: str) -> bool:
-        """Whether a device of this name exists and can be opened."""
+        """Return whether a device of this name exists and can be opened."""
         return check_nnadapter_device_name(name)
 
     def set_nnadapter_device_names(self, names: Sequence[str]) -> None:
         """Set the devices that the model may use, in order of preference. Raises InvalidParameter for an empty list."""
         several = isinstance(names, Sequence) and not isinstance(names, (str, bytes)) and len(names) > 0
         if not several or not all(isinstance(name, str) for name in names):
-            raise InvalidParameter(f"device names: is {said(names)}, must be a list of one name or more")
+            raise InvalidParameter(f"device names: is {text_of(names)}, must be a list of one name or more")
         self._names = list(names)
 
     def set_nnadapter_context_properties(self, text: str) -> None:
@@ -66,7 +66,7 @@ class Config:
     def set_nnadapter_context_callback(self, callback: Callable[..., Any] | None) -> None:
         """Set the function that drivers call as (event_id, user_data). Raises InvalidParameter for anything else."""
         if callback is not None and not callable(callback):
-            raise InvalidParameter(f"callback: is {said(callback)}, must be a function or None")
+            raise InvalidParameter(f"callback: is {text_of(callback)}, must be a function or None")
         self._callback = callback
 
     def set_nnadapter_model_cache_dir(self, folder: str | Path) -> None:
@@ -114,18 +114,18 @@ class Config:
         Raises InvalidParameter, and what `Compilation.finish` raises.
         """
         if isinstance(model, Model):
-            made = with_gears(model, self._shapes) if self._shapes else model
+            network = with_gears(model, self._shapes) if self._shapes else model
         else:
-            made = from_file(model, dynamic=self._shapes)
+            network = from_file(model, dynamic=self._shapes)
         own = context or self.context()
         settings: dict[str, Any] = {
             "cache_dir": self._folder,
             "partition": self._forced,
             "in_float": self._in_float,
         }
-        compilation = Compilation(made, own, **settings)
+        compilation = Compilation(network, own, **settings)
         token = compilation.token or ""
         if token in self._buffers:
-            compilation = Compilation(made, own, token=token, buffer=self._buffers[token], **settings)
+            compilation = Compilation(network, own, token=token, buffer=self._buffers[token], **settings)
         compilation.finish()
         return compilation

@@ -15,7 +15,7 @@ from npusim.frontends.nnadapter.nnadapter_codes import (
     FeatureNotSupported,
     InvalidDimensions,
     InvalidParameter,
-    said,
+    text_of,
 )
 from npusim.frontends.nnadapter.operation_graphs import Network
 from npusim.isa.base.lazy_dataclass import dataclass
@@ -138,13 +138,14 @@ class Member:
             raise FeatureNotSupported(
                 f"{self.name}: its driver has no validate_program, so nobody can ask it"
             )
-        said = list(self.call("validate_program", self.context, submodel))
-        if len(said) != len(submodel.places):
+        answers = list(self.call("validate_program", self.context, submodel))
+        if len(answers) != len(submodel.places):
             raise FeatureNotSupported(
-                f"{self.name}: validate_program answers for {len(said)} of {len(submodel.places)} operations"
+                f"{self.name}: validate_program answers for {len(answers)} of {len(submodel.places)} operations"
             )
         return [
-            None if answer is None or answer is True else str(answer or "is not supported") for answer in said
+            None if answer is None or answer is True else str(answer or "is not supported")
+            for answer in answers
         ]
 
 
@@ -181,7 +182,7 @@ class Context:
         """
         listed = _listed(devices)
         if callback is not None and not callable(callback):
-            raise InvalidParameter(f"callback: is {said(callback)}, must be a function or None")
+            raise InvalidParameter(f"callback: is {text_of(callback)}, must be a function or None")
         self._callback = callback
         self._text = properties or ""
         self._settings = ""
@@ -192,24 +193,24 @@ class Context:
         self._open(listed, properties, callback)
 
     def _open(self, devices: Sequence[Device], text: str | None, callback: Any) -> None:
-        said = properties.parse(text)
+        stated = properties.parse(text)
         keys = [dict(getattr(device.opened.driver, "keys", {})) for device in devices]
         known = {*_OWN_KEYS, *(key for own in keys for key in own)}
-        properties.warn_of_unknown(said, known)
-        self._settings = properties.settled(known, said)
-        self._values = properties.values(_OWN_KEYS, said)
-        made: list[Member] = []
+        properties.warn_of_unknown(stated, known)
+        self._settings = properties.settled(known, stated)
+        self._values = properties.values(_OWN_KEYS, stated)
+        members: list[Member] = []
         try:
             for device, own in zip(devices, keys, strict=True):
-                given = Properties(self._text, properties.values(own, said))
-                made.append(_member(device, given, callback))
-            _share(made)
+                given = Properties(self._text, properties.values(own, stated))
+                members.append(_member(device, given, callback))
+            _share(members)
         except Exception:
-            for member in reversed(made):
+            for member in reversed(members):
                 with suppress(Exception):
                     member.call("destroy_context", member.context)
             raise
-        self.members = tuple(made)
+        self.members = tuple(members)
         events.log(
             events.DEVICES, lambda: f"context: {', '.join(self.devices)}; {self._text or 'no properties'}"
         )
@@ -261,7 +262,7 @@ class Context:
         """
         self.require_open()
         if not isinstance(model, Model):
-            raise InvalidParameter(f"model: is {said(model)}, must be a Model")
+            raise InvalidParameter(f"model: is {text_of(model)}, must be a Model")
         several = networks(model)
         if not several:
             raise InvalidDimensions(
@@ -282,7 +283,7 @@ class Context:
         answer = called(device, "callback", lambda: callback(int(event), device))
         if answer is not None and not (isinstance(answer, int) and answer == 0):
             raise DeviceInternalError(
-                f"{device}: callback returns {said(answer)} for {event.name}, must be 0"
+                f"{device}: callback returns {text_of(answer)} for {event.name}, must be 0"
             )
 
     def holds(self, compilation: Holder) -> None:
@@ -311,14 +312,14 @@ class Context:
 
 def _listed(devices: object) -> list[Device]:
     if not isinstance(devices, Iterable) or isinstance(devices, (str, bytes)):
-        raise InvalidParameter(f"devices: is {said(devices)}, must be a list of devices")
+        raise InvalidParameter(f"devices: is {text_of(devices)}, must be a list of devices")
     listed = list(devices)
     if not listed:
         raise InvalidParameter("devices: are none, a context must have one or more")
     names: list[str] = []
     for number, device in enumerate(listed):
         if not isinstance(device, Device):
-            raise InvalidParameter(f"devices[{number}]: is {said(device)}, must be a Device")
+            raise InvalidParameter(f"devices[{number}]: is {text_of(device)}, must be a Device")
         if device.name in names:
             raise InvalidParameter(f"devices[{number}]: {device.name} is there already")
         names.append(device.name)
@@ -363,11 +364,11 @@ def reasons(members: Sequence[Member], network: Network) -> list[dict[str, str]]
     silent = []
     for member in members:
         try:
-            said: Sequence[str | None] = member.reasons(whole)
+            texts: Sequence[str | None] = member.reasons(whole)
         except FeatureNotSupported as fault:
             silent.append(str(fault))
-            said = [str(fault)] * len(rows)
-        for row, reason in zip(rows, said, strict=True):
+            texts = [str(fault)] * len(rows)
+        for row, reason in zip(rows, texts, strict=True):
             if reason is not None:
                 row[member.name] = reason
                 events.log(events.REASONS, lambda: f"{member.name}: {reason}")  # noqa: B023 - called at once

@@ -25,7 +25,7 @@ from npusim.frontends.nnadapter.nnadapter_codes import (
     InvalidParameter,
     NNAdapterError,
     faults_as,
-    said,
+    text_of,
 )
 from npusim.frontends.nnadapter.operation_graphs import Network
 from npusim.isa.base.lazy_dataclass import dataclass
@@ -58,7 +58,7 @@ class Partition:
     def read(cls, path: str | Path) -> Partition:
         """Read a partition file. Raises InvalidParameter for a file with faults."""
         if not isinstance(path, str | Path):
-            raise InvalidParameter(f"partition: is {said(path)}, must be the path of a file")
+            raise InvalidParameter(f"partition: is {text_of(path)}, must be the path of a file")
         with faults_as(InvalidParameter):
             return cls(placing.read(path))
 
@@ -66,7 +66,7 @@ class Partition:
     def parse(cls, text: str, name: str = "partition") -> Partition:
         """Parse the text of a partition file, called `name` in messages. Raises InvalidParameter for faults."""
         if not isinstance(text, str):
-            raise InvalidParameter(f"{name}: is {said(text)}, must be a text")
+            raise InvalidParameter(f"{name}: is {text_of(text)}, must be a text")
         with faults_as(InvalidParameter):
             return cls(placing.parse(text, name))
 
@@ -107,12 +107,12 @@ def plan_of(given: Asked, mode: str, in_float: Partition | None = None) -> Plan:
     Raises InvalidParameter.
     """
     if in_float is not None and not isinstance(in_float, Partition):
-        raise InvalidParameter(f"in_float: is {said(in_float)}, must be a Partition")
+        raise InvalidParameter(f"in_float: is {text_of(in_float)}, must be a Partition")
     kept, environment = in_float or _of_environment(IN_FLOAT), _of_environment(FORCED)
     parts = () if given is None else (given,) if isinstance(given, str | Path | Partition) else given
     forced: list[placing.Forced] = []
     if not isinstance(parts, Sequence):
-        raise InvalidParameter(f"partition: is {said(given)}, must be a mode, a file or a Partition")
+        raise InvalidParameter(f"partition: is {text_of(given)}, must be a mode, a file or a Partition")
     for part in parts:
         if isinstance(part, str) and part in device_machines.MODES:
             mode = part
@@ -121,7 +121,7 @@ def plan_of(given: Asked, mode: str, in_float: Partition | None = None) -> Plan:
         elif isinstance(part, str | Path):
             forced += Partition.read(part).lines
         else:
-            raise InvalidParameter(f"partition: is {said(part)}, must be a mode, a file or a Partition")
+            raise InvalidParameter(f"partition: is {text_of(part)}, must be a mode, a file or a Partition")
     if environment and not any(isinstance(part, Partition) and part.alone for part in parts):
         forced += environment.lines
     return Plan(mode, tuple(forced), kept.lines if kept else ())
@@ -170,8 +170,8 @@ def cut(
         return Cut(by_order(task), forced)
     if all(member.machine is None for member in members):
         raise FeatureNotSupported(f"{network.name}: partition by cost: no device of the context is simulated")
-    found = by_cost(task, bench(forced))
-    return Cut(found.pieces, forced, found.tries, found.by_order_cycles)
+    best = by_cost(task, bench(forced))
+    return Cut(best.pieces, forced, best.tries, best.by_order_cycles)
 
 
 def task_of(network: Network, members: Sequence[Member], forced: Collection[int] = ()) -> Task:
@@ -245,7 +245,7 @@ def _of_states(network: Network) -> list[list[int]]:
 
 
 def _moves_nothing(network: Network, place: int) -> bool:
-    """Whether an operation moves no bytes, because its result shares the memory of its operand or is a constant."""
+    """Return whether an operation moves no bytes: its result shares its operand's memory, or is a constant."""
     try:
         graph = network.piece([place]).graph
     except NNAdapterError:

@@ -68,8 +68,8 @@ class Result:
     def boundaries(self) -> list[Boundary]:
         """The transfers between pieces in order; their cycles and those of the pieces add up to the run's."""
         pieces = () if self.run is None else self.run.pieces
-        found = [one.entered for one in pieces] + [one.left for one in pieces[-1:]]
-        return [one for one in found if one is not None and one.cycles]
+        crossings = [one.entered for one in pieces] + [one.left for one in pieces[-1:]]
+        return [one for one in crossings if one is not None and one.cycles]
 
     @property
     def cycles(self) -> int:

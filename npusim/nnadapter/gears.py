@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from npusim.frontends.nnadapter.model_building import Model
-from npusim.frontends.nnadapter.nnadapter_codes import InvalidDimensions, InvalidParameter, said
+from npusim.frontends.nnadapter.nnadapter_codes import InvalidDimensions, InvalidParameter, text_of
 from npusim.frontends.nnadapter.operand import Operand
 from npusim.frontends.nnadapter.operand_type import Shape, checked
 from npusim.frontends.nnadapter.operation_graphs import GraphNetwork, Network
@@ -42,7 +42,7 @@ def by_gear(shapes: Mapping[Input, Sequence[Sequence[int]]]) -> list[dict[Input,
 
 
 def shapes_come_with_runs(model: Model) -> bool:
-    """Whether an input has open sizes and no gears, so that only a run tells which shapes to compile for."""
+    """Return whether an input has open sizes and no gears, so that only a run tells which shapes to compile for."""
     return any(not operand.type.known and not operand.type.dynamic for operand in model.input_operands)
 
 
@@ -78,7 +78,7 @@ def require_shapes(shapes: object) -> None:
     if not isinstance(shapes, Mapping) or not all(
         isinstance(name, str) and _are_shapes(rows) for name, rows in shapes.items()
     ):
-        raise InvalidParameter(f"dynamic: is {said(shapes)}, must map names of inputs to lists of shapes")
+        raise InvalidParameter(f"dynamic: is {text_of(shapes)}, must map names of inputs to lists of shapes")
 
 
 def _are_shapes(rows: object) -> bool:

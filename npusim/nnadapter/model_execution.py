@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from npusim.frontends.nnadapter.nnadapter_codes import InvalidParameter, said
+from npusim.frontends.nnadapter.nnadapter_codes import InvalidParameter, text_of
 from npusim.frontends.nnadapter.operand_type import OperandType
 from npusim.nnadapter.compilation import Compilation
 from npusim.nnadapter.device_result import Result
@@ -27,7 +27,7 @@ class Execution:
     def __init__(self, compilation: Compilation) -> None:
         """Raises InvalidParameter for a compilation that is not finished."""
         if not isinstance(compilation, Compilation):
-            raise InvalidParameter(f"compilation: is {said(compilation)}, must be a Compilation")
+            raise InvalidParameter(f"compilation: is {text_of(compilation)}, must be a Compilation")
         self._types = compilation.query_inputs_and_outputs()
         self._compilation = compilation
         self._inputs: dict[int, _Bound] = {}
@@ -119,7 +119,7 @@ class Execution:
     def _index(self, index: object, types: list[OperandType], what: str) -> int:
         self._require_open()
         if isinstance(index, bool) or not isinstance(index, int | np.integer):
-            raise InvalidParameter(f"{what} {said(index)}: must be a whole number")
+            raise InvalidParameter(f"{what} {text_of(index)}: must be a whole number")
         if not 0 <= index < len(types):
             may = f"must be 0..{len(types) - 1}" if types else f"the model has no {what}s"
             raise InvalidParameter(f"{what} {index}: {may}")
@@ -136,7 +136,7 @@ class Execution:
     ) -> _Bound:
         if access is not None:
             if not callable(access):
-                raise InvalidParameter(f"{what} {index}: access is {said(access)}, must be a function")
+                raise InvalidParameter(f"{what} {index}: access is {text_of(access)}, must be a function")
             if array is not None:
                 raise InvalidParameter(f"{what} {index}: an array and access are given, may be one of them")
             return _Bound(memory_, access)

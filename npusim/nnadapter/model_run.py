@@ -1,4 +1,4 @@
-"""One call from a model file and device names to a simulated run: what `npusim run --device` does."""
+"""Loading, compilation and simulation of a model over devices, for `npusim run --device`."""
 
 from __future__ import annotations
 
@@ -47,15 +47,15 @@ class Prepared:
     @property
     def inputs(self) -> list[Placement]:
         """The inputs, with the numbers of tensors in place of addresses."""
-        return [Placement(one.name, one.type, one.number) for one in self.gear.inputs]
+        return [Placement(tensor.name, tensor.type, tensor.number) for tensor in self.gear.inputs]
 
     @property
     def outputs(self) -> list[Placement]:
         """The outputs, with the numbers of tensors in place of addresses."""
-        return [Placement(one.name, one.type, one.number) for one in self.gear.outputs]
+        return [Placement(tensor.name, tensor.type, tensor.number) for tensor in self.gear.outputs]
 
-    def search(self) -> str:
-        """Return a sentence on the search for the fastest partition; empty if there was none."""
+    def search_note(self) -> str:
+        """Return a sentence about the search for the fastest partition; empty if there was none."""
         gear = self.gear
         if not gear.by_order_cycles:
             return ""
@@ -101,20 +101,20 @@ class Prepared:
 
 @contextmanager
 def acquired(names: Sequence[str]) -> Iterator[list[Device]]:
-    """Acquire devices by name; hardware files are registered as devices, called as the file, within the block.
+    """Acquire devices by name. A hardware file is a device with the name of the file, until the block ends.
 
     Raises DeviceNotFound for a name that no device has, HardwareError for a file with faults, InvalidParameter for a
     file with the name of a device.
     """
-    made: list[str] = []
+    registered: list[str] = []
     try:
-        yield [Device.acquire(_name(name, made)) for name in names]
+        yield [Device.acquire(_name(name, registered)) for name in names]
     finally:
-        for name in made:
+        for name in registered:
             registry.unregister(name)
 
 
-def _name(text: str, made: list[str]) -> str:
+def _name(text: str, registered: list[str]) -> str:
     """Return the name of a device; a hardware file is registered as one first, and its name appended to `made`."""
     if text in registry.devices() or not (Path(text).suffix == ".toml" or "/" in text or "\\" in text):
         return text
@@ -122,7 +122,7 @@ def _name(text: str, made: list[str]) -> str:
     if name in registry.devices():
         raise InvalidParameter(f"{text}: {name} is the name of another device; give the file another one")
     registry.register_preset(name, text)
-    made.append(name)
+    registered.append(name)
     return name
 
 
@@ -187,8 +187,8 @@ def run(
     parts = (partition,) if isinstance(partition, str | Path) else partition
     folder = None if cache_dir is None else Path(cache_dir)
     forced = [Forced(name) for name in host]
-    with acquired(devices) as found:
-        made = prepare(
-            path, found, partition=parts, forced=forced, effort=effort, sizes=sizes, cache_dir=folder
+    with acquired(devices) as used:
+        prepared = prepare(
+            path, used, partition=parts, forced=forced, effort=effort, sizes=sizes, cache_dir=folder
         )
-    return made.simulate(inputs, timing_only=timing_only, seed=seed)
+    return prepared.simulate(inputs, timing_only=timing_only, seed=seed)

@@ -12,7 +12,7 @@ from npusim.frontends.nnadapter.nnadapter_codes import (
     FeatureNotSupported,
     InvalidParameter,
     faults_as,
-    said,
+    text_of,
 )
 from npusim.kernels.graph.bind import Sizes, bind
 from npusim.kernels.graph.builder import GraphBuilder
@@ -45,7 +45,7 @@ class Model(model_building.Model):
         Raises InvalidParameter for anything but a context, and for a model that is not finished.
         """
         if not isinstance(context, Context):
-            raise InvalidParameter(f"context: is {said(context)}, must be a Context")
+            raise InvalidParameter(f"context: is {text_of(context)}, must be a Context")
         return context.supported_operations(self)
 
 
@@ -60,7 +60,7 @@ def from_file(path: str | Path, sizes: Sizes | None = None, dynamic: Shapes | No
     """
     if not isinstance(path, str | Path):
         raise InvalidParameter(
-            f"model: is {said(path)}, must be the path of a file, or the name of a built-in model"
+            f"model: is {text_of(path)}, must be the path of a file, or the name of a built-in model"
         )
     with faults_as(InvalidParameter):
         program = is_program(path)
@@ -96,7 +96,7 @@ def from_nn_hal(model: Any) -> Model:
 def from_graph(graph: Graph) -> Model:
     """Return the finished model of a graph. Raises as `from_file`."""
     if not isinstance(graph, Graph):
-        raise InvalidParameter(f"graph: is {said(graph)}, must be a graph, such as npusim.load gives")
+        raise InvalidParameter(f"graph: is {text_of(graph)}, must be a graph, such as npusim.load gives")
     with faults_as(InvalidParameter):
         bound = bind(graph)
     if bound.decides:

@@ -17,9 +17,12 @@ from npusim.scheduler.partition.pieces import Piece as PlannedPiece
 from npusim.session.devices import Bench
 
 
-def programs_of(network: Network, context: Context, plan: Plan, told: Cache) -> CompiledGear:
-    """Partition and compile a model for one gear; `told` is the cache that drivers may use. Raises NNAdapterError."""
-    programs = Programs(network, context, told)
+def programs_of(network: Network, context: Context, plan: Plan, cache: Cache) -> CompiledGear:
+    """Partition and compile a model for one combination of input shapes (gear). Raises NNAdapterError.
+
+    cache: the cache that drivers may use.
+    """
+    programs = Programs(network, context, cache)
     try:
         partition = cut(network, context.members, plan, programs.bench)
         programs.forced = partition.forced
@@ -34,13 +37,13 @@ def programs_of(network: Network, context: Context, plan: Plan, told: Cache) -> 
 class Programs:
     """Programs of the pieces of a model, each compiled once by the driver of its device.
 
-    forced: operations that must run on a CPU, by index, with the source of that demand.
+    forced: operations that must run on a CPU, by index, with the option or file that demands it.
     """
 
-    def __init__(self, network: Network, context: Context, told: Cache) -> None:
+    def __init__(self, network: Network, context: Context, cache: Cache) -> None:
         self.forced: Mapping[int, str] = {}
-        self._network, self._context, self._told = network, context, told
-        self._made: dict[tuple[PlannedPiece, str], CompiledPiece] = {}
+        self._network, self._context, self._cache = network, context, cache
+        self._pieces: dict[tuple[PlannedPiece, str], CompiledPiece] = {}
 
     def bench(self, forced: Mapping[int, str]) -> Bench:
         """Return the bench on which the search by cost times partitions of the model."""
@@ -59,17 +62,17 @@ class Programs:
 
     def piece(self, piece: PlannedPiece) -> CompiledPiece:
         """Return a piece with its program and what the driver caches of it. Raises NNAdapterError."""
-        return self._once(piece, self._told)
+        return self._once(piece, self._cache)
 
-    def _once(self, piece: PlannedPiece, told: Cache) -> CompiledPiece:
+    def _once(self, piece: PlannedPiece, cache: Cache) -> CompiledPiece:
         """Return a compiled piece; compile it unless that was done before with the same cache token."""
-        if (piece, told.token) not in self._made:
-            self._made[piece, told.token] = self._compiled(piece, told)
-        return self._made[piece, told.token]
+        if (piece, cache.token) not in self._pieces:
+            self._pieces[piece, cache.token] = self._compiled(piece, cache)
+        return self._pieces[piece, cache.token]
 
     def destroy(self, kept: Sequence[CompiledPiece]) -> None:
         """Tell the drivers to destroy all programs except those of the `kept` pieces."""
-        for piece in self._made.values():
+        for piece in self._pieces.values():
             if piece not in kept:
                 member = self._context.member(piece.device)
                 member.call("destroy_program", piece.program)
@@ -80,7 +83,7 @@ class Programs:
         submodel = Submodel(network, piece.operations, forced)
         graph = submodel.graph()
         inputs, outputs = (tuple(_crossing(network, number) for number in side) for side in graph[1:3])
-        cache = cache_store.told_to_driver(told, inputs, outputs)
+        cache = cache_store.driver_cache(told, inputs, outputs)
         program = member.call("create_program", member.context, submodel, cache)
         steps = submodel.operations
         return CompiledPiece(

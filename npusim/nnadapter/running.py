@@ -8,7 +8,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from npusim.frontends.nnadapter.nnadapter_codes import DeviceInternalError, Event, InvalidDimensions, said
+from npusim.frontends.nnadapter.nnadapter_codes import DeviceInternalError, Event, InvalidDimensions, text_of
 from npusim.frontends.nnadapter.operand_type import operand_type_of
 from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.base.tensor import Array
@@ -103,8 +103,8 @@ class Segment:
     def _interpreted(self, values: Values) -> list[Array]:
         known = dict(values)
         for piece, interpreter in zip(self.pieces, self._interpreters, strict=True):
-            made = interpreter.run([known[one.number] for one in piece.inputs])
-            known |= {one.number: array for one, array in zip(piece.outputs, made, strict=True)}
+            outputs = interpreter.run([known[one.number] for one in piece.inputs])
+            known |= {one.number: array for one, array in zip(piece.outputs, outputs, strict=True)}
         return [known[one.number] for one in self.wanted]
 
 
@@ -162,14 +162,14 @@ class Runner:
         with one_blas_thread(False):
             for part in self._parts:
                 if isinstance(part, Segment):
-                    run, made = part.run(values)
+                    run, arrays = part.run(values)
                     runs.append(run)
                     crossings = part.wanted
                 else:
-                    made, took = self._foreign(part, [values[one.number] for one in part.inputs])
+                    arrays, took = self._foreign(part, [values[one.number] for one in part.inputs])
                     foreign.append(Foreign(part.device, took))
                     crossings = part.outputs
-                values |= {one.number: array for one, array in zip(crossings, made, strict=True)}
+                values |= {one.number: array for one, array in zip(crossings, arrays, strict=True)}
         outputs = [np.array(_whole(crossing, values)) for crossing in self._gear.outputs]
         for device in simulated:
             self._context.tell(device, Event.RUN_ENDS)
@@ -195,14 +195,14 @@ class Runner:
             for index, (one, slot) in enumerate(zip(piece.outputs, slots, strict=True))
         ]
         took = member.call("execute_program", piece.program, inputs, outputs)
-        made = [_written(piece, one, slot) for one, slot in zip(piece.outputs, slots, strict=True)]
+        written = [_written(piece, one, slot) for one, slot in zip(piece.outputs, slots, strict=True)]
         if took is not None and (
             isinstance(took, bool) or not isinstance(took, int | float) or not took >= 0
         ):
             raise DeviceInternalError(
-                f"{piece.device}: execute_program returns {said(took)}, must be microseconds or None"
+                f"{piece.device}: execute_program returns {text_of(took)}, must be microseconds or None"
             )
-        return made, None if took is None else float(took)
+        return written, None if took is None else float(took)
 
     def _numbers(self, runs: Sequence[Run]) -> _Measured:
         """Return the measurements of the simulated part, computed once because data do not change them."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, Protocol
 
-from npusim.frontends.nnadapter.nnadapter_codes import UNKNOWN, InvalidParameter, Layout, Precision, said
+from npusim.frontends.nnadapter.nnadapter_codes import UNKNOWN, InvalidParameter, Layout, Precision, text_of
 from npusim.frontends.nnadapter.operand_type import OperandType
 from npusim.isa.base.lazy_dataclass import dataclass
 
@@ -102,16 +102,16 @@ class NNAdapterOperandType:
     @classmethod
     def live(cls, operand: Typed) -> NNAdapterOperandType:
         """Return the live type of an operand."""
-        made = cls.__new__(cls)
-        made._of, made._dimensions = operand, None
-        return made
+        struct = cls.__new__(cls)
+        struct._of, struct._dimensions = operand, None
+        return struct
 
     @classmethod
     def copy_of(cls, type_: OperandType) -> NNAdapterOperandType:
         """Return a copy of a type."""
-        made = cls.live(_Own(type_.copy()))
-        made._dimensions = Dimensions(type_.dimensions, type_.dynamic)
-        return made
+        struct = cls.live(_Own(type_.copy()))
+        struct._dimensions = Dimensions(type_.dimensions, type_.dynamic)
+        return struct
 
     precision = _member("precision", "The precision of the elements.")
     layout = _member("layout", "The order of the dimensions.")
@@ -158,7 +158,7 @@ def operand_type_of(given: object) -> OperandType:
     if isinstance(given, Mapping):
         for key in given:
             if key not in _KEYS:
-                raise InvalidParameter(f"type: has no {said(key)}, may have {', '.join(_KEYS)}")
+                raise InvalidParameter(f"type: has no {text_of(key)}, may have {', '.join(_KEYS)}")
         if "precision" not in given:
             raise InvalidParameter("type: precision is missing")
         precision = given["precision"]
@@ -166,7 +166,7 @@ def operand_type_of(given: object) -> OperandType:
             precision = Precision.__members__.get(precision.removeprefix("NNADAPTER_"), precision)
         rest = {key: value for key, value in given.items() if key != "precision"}
         return OperandType(precision, **{**rest, "dimensions": _python_sizes(rest.get("dimensions", ()))})
-    raise InvalidParameter(f"type: is {said(given)}, must be an NNAdapterOperandType")
+    raise InvalidParameter(f"type: is {text_of(given)}, must be an NNAdapterOperandType")
 
 
 def _python_sizes(sizes: Any) -> Any:

@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 
 from npusim.base import files
-from npusim.frontends.nnadapter.nnadapter_codes import InvalidParameter, said
+from npusim.frontends.nnadapter.nnadapter_codes import InvalidParameter, text_of
 from npusim.isa.base import user_file
 
 SUFFIX = ".nnc"
@@ -29,7 +29,7 @@ _REMNANTS = re.compile(rf"\..*{re.escape(SUFFIX)}\.\d+\.partial", re.DOTALL)
 def checked_token(token: object) -> str:
     """Return a caller's token. Raises InvalidParameter if it cannot name a file."""
     if not isinstance(token, str):
-        raise InvalidParameter(f"token: is {said(token)}, must be text that can name a file")
+        raise InvalidParameter(f"token: is {text_of(token)}, must be text that can name a file")
     if not token:
         raise InvalidParameter(
             "token: is empty, must be text that can name a file, such as 32 hexadecimal digits"
@@ -54,7 +54,7 @@ def _fault(token: str) -> str:
 def checked_folder(folder: object) -> Path:
     """Return a caller's folder as a path. Raises InvalidParameter for anything that cannot be one."""
     if not isinstance(folder, str | os.PathLike):
-        raise InvalidParameter(f"cache_dir: is {said(folder)}, must be the path of a folder")
+        raise InvalidParameter(f"cache_dir: is {text_of(folder)}, must be the path of a folder")
     text = os.fspath(folder)
     if not isinstance(text, str) or not text or "\0" in text:
         raise InvalidParameter(f"cache_dir: is {text!r}, must be the path of a folder")

@@ -203,10 +203,10 @@ def _piece(entries: _Entries, prefix: str) -> tuple[CompiledPiece, Ends]:
 
 def _gears(entries: _Entries, pieces: Sequence[tuple[CompiledPiece, Ends]]) -> tuple[CompiledGear, ...]:
     gears: Sequence[_Gear] = entries.json("gears", _GEARS)
-    said = sum(gear.pieces for gear in gears)
-    if said != len(pieces) or not gears:
-        raise BadContent(f"gears: {len(gears)} with {said} pieces, num_caches says {len(pieces)}")
-    made, begin = list[CompiledGear](), 0
+    count = sum(gear.pieces for gear in gears)
+    if count != len(pieces) or not gears:
+        raise BadContent(f"gears: {len(gears)} with {count} pieces, num_caches says {len(pieces)}")
+    compiled, begin = list[CompiledGear](), 0
     for number, gear in enumerate(gears):
         own = pieces[begin : begin + gear.pieces]
         for place, (piece, indexes) in enumerate(own, begin):
@@ -216,11 +216,11 @@ def _gears(entries: _Entries, pieces: Sequence[tuple[CompiledPiece, Ends]]) -> t
             key: np.frombuffer(entries.take(f"gear_{number}_constant_{key}"), np.uint8)
             for key in gear.constants
         }
-        made.append(
+        compiled.append(
             CompiledGear(gear.inputs, gear.outputs, tuple(piece for piece, _ in own), constants, gear.tries)
         )
         begin += gear.pieces
-    return tuple(made)
+    return tuple(compiled)
 
 
 class _Entries:

@@ -13,7 +13,7 @@ from npusim.frontends.nnadapter.nnadapter_codes import (
     InvalidDimensions,
     InvalidParameter,
     NNAdapterError,
-    said,
+    text_of,
 )
 from npusim.frontends.nnadapter.operand_type import OperandType
 from npusim.isa.base.tensor import Array
@@ -39,16 +39,16 @@ def array_of(value: Any, type: OperandType, where: str) -> Array:
     try:
         array = np.asarray(value)
         with np.errstate(all="ignore"):
-            made = array.astype(type.dtype)
+            result = array.astype(type.dtype)
     except (ValueError, TypeError, OverflowError):
-        raise InvalidParameter(f"{where}: is {said(value)}, must be an array") from None
+        raise InvalidParameter(f"{where}: is {text_of(value)}, must be an array") from None
     whole, real = "iu", "iuf"
     fitting = {"f": real, "i": whole, "u": whole}.get(type.dtype.kind, type.dtype.kind)
     if array.dtype.kind not in fitting:
         raise InvalidParameter(f"{where}: has elements of {array.dtype}, must be {type.dtype}")
-    if type.dtype.kind in whole and (made != array).any():
+    if type.dtype.kind in whole and (result != array).any():
         raise InvalidParameter(f"{where}: has values that {type.dtype} does not")
-    return made
+    return result
 
 
 class Slot:
@@ -68,10 +68,10 @@ def read(memory: object, access: Access, type: OperandType, where: str) -> Array
     Raises InvalidParameter if the access function fails or returns no buffer, InvalidDimensions if the buffer is
     shorter than the shape.
     """
-    said = type.copy()
-    said.dimensions = list(type.dimensions)
-    buffer = _accessed(access, memory, said, where)
-    shape = operand_type.sizes(said.dimensions, f"{where}: dimensions that access wrote")
+    requested = type.copy()
+    requested.dimensions = list(type.dimensions)
+    buffer = _accessed(access, memory, requested, where)
+    shape = operand_type.sizes(requested.dimensions, f"{where}: dimensions that access wrote")
     if isinstance(buffer, np.ndarray):
         _require_elements(buffer, type, where)
     raw = _bytes(buffer, where)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,7 +18,7 @@ _BUFFER = b"fake"
 class FakeProgram:
     """A program of `fake_device`: the name of its model."""
 
-    name: str = field(default="restored")
+    name: str = "restored"
 
 
 class Fake(Driver):
@@ -34,53 +33,53 @@ class Fake(Driver):
     version = 1
     trace: ClassVar[list[str]] = []
 
-    def _traced(self, text: str) -> None:
+    def _record(self, text: str) -> None:
         self.trace.append(text)
         del self.trace[:-10_000]
 
     def open(self) -> object:
         """Return the device."""
-        self._traced("open")
+        self._record("open")
         return self
 
     def close(self, device: object) -> None:
         """Record the end of the process."""
-        self._traced("close")
+        self._record("close")
 
     def create_context(
         self, device: object, properties: Properties, callback: Callable[..., Any] | None
     ) -> object:
         """Return a context."""
-        self._traced(f"create_context {properties.text}".rstrip())
+        self._record(f"create_context {properties.text}".rstrip())
         return properties
 
     def destroy_context(self, context: object) -> None:
         """Record the end of a context."""
-        self._traced("destroy_context")
+        self._record("destroy_context")
 
     def validate_program(self, context: object, model: Submodel) -> Sequence[str | None]:
         """Accept every operation."""
-        self._traced(f"validate_program {' '.join(operation.kind for operation in model.operations)}")
+        self._record(f"validate_program {' '.join(operation.kind for operation in model.operations)}")
         return [None] * len(model.places)
 
     def create_program(self, context: object, model: Submodel | None, cache: Cache) -> FakeProgram:
         """Return a program that computes nothing."""
         if model is None:
-            self._traced("create_program from a cache")
+            self._record("create_program from a cache")
             return FakeProgram()
-        self._traced(f"create_program {' '.join(operation.kind for operation in model.operations)}")
+        self._record(f"create_program {' '.join(operation.kind for operation in model.operations)}")
         cache.buffer = _BUFFER if cache.token else b""
         return FakeProgram(model.name)
 
     def destroy_program(self, program: object) -> None:
         """Record the end of a program."""
-        self._traced("destroy_program")
+        self._record("destroy_program")
 
     def execute_program(
         self, program: object, inputs: Sequence[Argument], outputs: Sequence[Argument]
     ) -> float | None:
         """Write zeros to all outputs."""
-        self._traced(f"execute_program {len(inputs)} inputs {len(outputs)} outputs")
+        self._record(f"execute_program {len(inputs)} inputs {len(outputs)} outputs")
         for argument in inputs:
             argument.read()
         for argument in outputs:

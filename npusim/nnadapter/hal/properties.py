@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from npusim.frontends.nnadapter.nnadapter_codes import InvalidParameter, said
+from npusim.frontends.nnadapter.nnadapter_codes import InvalidParameter, text_of
 from npusim.isa.base.errors import NpusimError, nearest
 from npusim.isa.base.plain_values import printable
 from npusim.nnadapter.hal.driver import Parser
@@ -25,54 +25,54 @@ def parse(text: object) -> dict[str, str]:
     if text is None:
         return {}
     if not isinstance(text, str):
-        raise InvalidParameter(f"properties: is {said(text)}, must be a text such as KEY=VALUE;KEY=VALUE")
+        raise InvalidParameter(f"properties: is {text_of(text)}, must be a text such as KEY=VALUE;KEY=VALUE")
     sections = text.split(";")
     if not sections[-1].strip():
         sections.pop()
-    found: dict[str, str] = {}
+    pairs: dict[str, str] = {}
     for section in sections:
         parts = [part.strip() for part in section.split("=")]
         if len(parts) != 2 or not all(parts):
             raise InvalidParameter(f"properties: section {printable(section)!r} must be KEY=VALUE")
         key, value = parts
-        if found.get(key, value) != value:
+        if pairs.get(key, value) != value:
             warnings.warn(
-                PropertyWarning(f"properties: {key} is said twice; {value} is taken, not {found[key]}"),
+                PropertyWarning(f"properties: {key} is said twice; {value} is taken, not {pairs[key]}"),
                 stacklevel=3,
             )
-        found[key] = value
-    return found
+        pairs[key] = value
+    return pairs
 
 
-def values(keys: Mapping[str, Parser], said: Mapping[str, str]) -> dict[str, Any]:
+def values(keys: Mapping[str, Parser], stated: Mapping[str, str]) -> dict[str, Any]:
     """Return the parsed values of keys, from the properties or else the environment.
 
     Raises InvalidParameter for a value that its parser refuses.
     """
-    found = {}
+    parsed = {}
     for key, parser in keys.items():
-        text, source = said.get(key), "properties"
+        text, source = stated.get(key), "properties"
         if text is None:
             text, source = os.environ.get(key), "environment"
         if not text:
             continue
         try:
-            found[key] = parser(text)
+            parsed[key] = parser(text)
         except (ValueError, TypeError, NpusimError) as fault:
             raise InvalidParameter(f"{source}: {key} is {printable(text)!r}: {fault}") from None
-    return found
+    return parsed
 
 
-def settled(keys: Iterable[str], said: Mapping[str, str]) -> str:
+def settled(keys: Iterable[str], stated: Mapping[str, str]) -> str:
     """Return the properties and the environment's values of other keys as one text, sorted by key."""
-    texts = {key: os.environ.get(key, "") for key in keys} | dict(said)
+    texts = {key: os.environ.get(key, "") for key in keys} | dict(stated)
     return "".join(f"{key}={text};" for key, text in sorted(texts.items()) if text)
 
 
-def warn_of_unknown(said: Mapping[str, str], known: Iterable[str]) -> None:
+def warn_of_unknown(stated: Mapping[str, str], known: Iterable[str]) -> None:
     """Issue a PropertyWarning for each unknown key, with the most similar known one."""
     known = sorted(set(known))
-    for key in said:
+    for key in stated:
         if key not in known:
             near = nearest(key, known)
             hint = f"did you mean {near}?" if near else f"they know {', '.join(known) or 'none'}"

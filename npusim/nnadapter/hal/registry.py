@@ -18,7 +18,7 @@ from npusim.frontends.nnadapter.nnadapter_codes import (
     NNAdapterError,
     OutOfMemory,
     faults_as,
-    said,
+    text_of,
 )
 from npusim.isa.base.errors import NpusimError, nearest
 from npusim.isa.base.lazy_dataclass import dataclass
@@ -81,11 +81,11 @@ def register(driver: DriverClass) -> DriverClass:
     Raises InvalidParameter for a class that lacks a member, and for a name that another driver has.
     """
     if not isinstance(driver, type):
-        raise InvalidParameter(f"register: is {said(driver)}, must be a class such as nna.Driver")
+        raise InvalidParameter(f"register: is {text_of(driver)}, must be a class such as nna.Driver")
     name = getattr(driver, "name", None)
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise InvalidParameter(
-            f"{driver.__name__}.name: is {said(name)}, must be up to 64 letters, digits, '_' and '-'"
+            f"{driver.__name__}.name: is {text_of(name)}, must be up to 64 letters, digits, '_' and '-'"
         )
     for fault in _faults(driver):
         raise InvalidParameter(f"{driver.__name__} ({name}): {fault}")
@@ -99,9 +99,9 @@ def _faults(driver: type) -> list[str]:
         faults.append("vendor must be a text")
     kind, version = getattr(driver, "type", None), getattr(driver, "version", None)
     if isinstance(kind, bool) or kind not in tuple(DeviceType):
-        faults.append(f"type is {said(kind)}, must be CPU, GPU or ACCELERATOR")
+        faults.append(f"type is {text_of(kind)}, must be CPU, GPU or ACCELERATOR")
     if isinstance(version, bool) or not isinstance(version, int):
-        faults.append(f"version is {said(version)}, must be a whole number")
+        faults.append(f"version is {text_of(version)}, must be a whole number")
     keys = getattr(driver, "keys", {})
     if not isinstance(keys, Mapping) or not all(
         isinstance(key, str) and callable(parser) for key, parser in keys.items()
@@ -123,10 +123,10 @@ def register_preset(name: str, hardware: str | Path | Hardware) -> None:
     Raises InvalidParameter for a name that another device has, and for a file with faults.
     """
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise InvalidParameter(f"name {said(name)}: must be up to 64 letters, digits, '_' and '-'")
+        raise InvalidParameter(f"name {text_of(name)}: must be up to 64 letters, digits, '_' and '-'")
     if not isinstance(hardware, str | Path | Hardware):
         raise InvalidParameter(
-            f"{name}: hardware is {said(hardware)}, must be a preset, a file or a Hardware"
+            f"{name}: hardware is {text_of(hardware)}, must be a preset, a file or a Hardware"
         )
     with faults_as(InvalidParameter):
         machine = hardware if isinstance(hardware, Hardware) else api.hardware(hardware)
@@ -145,7 +145,7 @@ def unregister(name: str) -> None:
     Raises DeviceNotFound for a device that was not registered.
     """
     if not isinstance(name, str) or name not in _REGISTERED:
-        raise DeviceNotFound(f"{said(name)}: is no device that was registered")
+        raise DeviceNotFound(f"{text_of(name)}: is no device that was registered")
     del _REGISTERED[name]
     opened = _OPENED.pop(name, None)
     if opened is not None:
@@ -159,7 +159,7 @@ def opened(name: object) -> Opened:
     one, and for a device that cannot be opened.
     """
     if not isinstance(name, str) or not name:
-        raise InvalidParameter(f"device: is {said(name)}, must be a name, such as {devices()[0]!r}")
+        raise InvalidParameter(f"device: is {text_of(name)}, must be a name, such as {devices()[0]!r}")
     if name not in _OPENED:
         _OPENED[name] = _open(name)
     return _OPENED[name]
@@ -175,10 +175,10 @@ def _open(name: str) -> Opened:
         driver = load()()
         device = driver.open()
     except NNAdapterError as fault:
-        raise DeviceNotFound(f"device {said(name)}: cannot be opened: {fault}") from fault
+        raise DeviceNotFound(f"device {text_of(name)}: cannot be opened: {fault}") from fault
     except Exception as fault:
         text = str(fault) if isinstance(fault, NpusimError) else f"{type(fault).__name__}: {fault}"
-        raise DeviceNotFound(f"device {said(name)}: cannot be opened: {text}") from fault
+        raise DeviceNotFound(f"device {text_of(name)}: cannot be opened: {text}") from fault
     log(DEVICES, lambda: f"device {name}: opened")
     return Opened(driver, device)
 

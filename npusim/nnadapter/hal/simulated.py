@@ -121,8 +121,8 @@ class Simulated(Driver):
                 done = execute(program, arrays, host_functions=host_functions(program))
         except NpusimError as fault:
             raise DeviceInternalError(f"{self.name}: {fault}") from None
-        for argument, made in zip(outputs, done.outputs or (), strict=True):
-            argument.write(made)
+        for argument, value in zip(outputs, done.outputs or (), strict=True):
+            argument.write(value)
         return program.hardware.us_of_cycles(done.cycles)
 
 

@@ -455,7 +455,9 @@ def test_drivers_of_users(doubler: str, tmp_path: Path, monkeypatch: pytest.Monk
         first.cache_path.unlink()
         monkeypatch.setattr(Doubler, "keeps", False)
         third, said = finished(relu_model(), devices, cache_dir=tmp_path)
-        assert said == ["the compiled model is not kept: the driver of cache_doubler leaves nothing to keep"]
+        assert said == [
+            "the compiled model is not cached: the driver of cache_doubler leaves nothing to cache"
+        ]
         assert numbers(third) == numbers(first)
         assert list(tmp_path.iterdir()) == []
 
@@ -465,7 +467,7 @@ def test_folders_that_cannot_be_written(model: nna.Model, whole: nna.Compilation
     (tmp_path / "file").write_bytes(b"")
     with context() as devices:
         compilation, said = finished(model, devices, cache_dir=tmp_path / "file")
-        assert said == [f"the compiled model is not kept: {tmp_path / 'file'}: cannot be made: File exists"]
+        assert said == [f"the compiled model is not cached: {tmp_path / 'file'}: cannot be made: File exists"]
         assert numbers(compilation) == numbers(whole)
 
 
@@ -477,7 +479,7 @@ def test_files_that_cannot_be_read(model: nna.Model, tmp_path: Path) -> None:
         path = tmp_path / "mine.nnc"
         assert said == [
             f"{path}: is a folder, not a compiled model; it must be a regular file; the model is compiled anew",
-            f"the compiled model is not kept: {path}: cannot be written: Is a directory",
+            f"the compiled model is not cached: {path}: cannot be written: Is a directory",
         ]
 
 
@@ -487,7 +489,7 @@ def test_what_is_asked_wrongly(model: nna.Model, blob: bytes, tmp_path: Path) ->
             ({"token": ""}, "token: is empty"),
             ({"token": "../up", "cache_dir": tmp_path}, "token: '../up' has a '/'"),
             ({"cache_dir": 5}, "cache_dir: is 5, must be the path of a folder"),
-            ({"buffer": blob}, "token: is missing, a buffer needs the token that it was kept under"),
+            ({"buffer": blob}, "token: is missing, a buffer needs the token that it was cached under"),
             ({"buffer": "text", "token": "mine"}, "buffer: is str, must be the bytes of a .nnc file"),
         ):
             with pytest.raises(nna.InvalidParameter, match=f"^{text}"):
