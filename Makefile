@@ -23,6 +23,7 @@ lint: $(VENV)/dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	cd $(VENV) && bin/mypy --config-file ../pyproject.toml -p npusim
+	$(BIN)/mypy --config-file pyproject.toml -p benchmarks
 
 docs: $(VENV)/dev
 	$(BIN)/python -m npusim.isa.text.manual
