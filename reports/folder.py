@@ -83,7 +83,7 @@ def _parquet(table: Callable[[Charts], tables.Columns]) -> Callable[[Charts, Bin
 
 def _figure(drawn: figures.Drawing, kind: str) -> Callable[[Charts, BinaryIO], object]:
     def write(charts: Charts, file: BinaryIO) -> None:
-        made = charts.result.provenance.to_dict(charts.result.hardware)
-        figures.save(lambda: drawn(charts), kind, made, file)
+        provenance = charts.result.provenance.to_dict(charts.result.hardware)
+        figures.save(lambda: drawn(charts), kind, provenance, file)
 
     return write

@@ -90,17 +90,17 @@ def standard(
     """
     door, table = DOORS[format]
     by_op = {row.op: row for row in rows}
-    made = {
+    by_name = {
         name.lower(): Standard(code, name, arguments, operators, by_op[operators[0]] if operators else None)
         for code, name, arguments, operators in table()
     }
     for name in names:
-        if name.lower() not in made:
-            near = nearest(name.lower(), made)
-            hint = f"did you mean {made[near].name}? " if near else ""
-            said = f"npusim ops --format {door.lower()} lists them"
-            raise NpusimError(f"{name}: no operation of {door}; {hint}{said}")
-    return [made[name.lower()] for name in names] if names else list(made.values())
+        if name.lower() not in by_name:
+            near = nearest(name.lower(), by_name)
+            hint = f"did you mean {by_name[near].name}? " if near else ""
+            advice = f"npusim ops --format {door.lower()} lists them"
+            raise NpusimError(f"{name}: no operation of {door}; {hint}{advice}")
+    return [by_name[name.lower()] for name in names] if names else list(by_name.values())
 
 
 def _covered(entry: Operator) -> Coverage:

@@ -164,11 +164,12 @@ def convert(
 ) -> None:
     """Write a model in another format, or say which layers it cannot express and why."""
     from npusim.base import files
+    from npusim.frontends.frontend import model_file
     from npusim.reports.words import quantities as show
     from npusim.session import api
 
     target = target_of(format, output)
-    files.check_outputs({"-o": output}, {"MODEL": Path(model)})
+    files.check_outputs({"-o": output}, {"MODEL": model_file(model)})
     graph = api.load(model, sizes_of(shape))
     try:
         content = target.written(graph, output.name)

@@ -117,11 +117,11 @@ def quantize(
         )
     try:
         open_sizes = shape or () if found.graph is None else ()
-        *said, following = lines(found, output, open_sizes, scheme)
+        *report, following = lines(found, output, open_sizes, scheme)
         conversion = (
             "" if outside != "float" or scheme == "dynamic" else _conversion(output, open_sizes, scheme)
         )
-        for line in (*said, *([conversion] if conversion else []), following):
+        for line in (*report, *([conversion] if conversion else []), following):
             say(line)
     finally:
         if json:

@@ -145,7 +145,7 @@ def _generate(model: str, request: Request) -> None:
     machine = api.hardware(name, request.settings)
     assert request.prompt
     with Progress(f"generating with {model}") as progress:
-        made = generate(
+        result = generate(
             model,
             request.prompt,
             request.new,
@@ -158,10 +158,10 @@ def _generate(model: str, request: Request) -> None:
         )
     try:
         out = console()
-        out.print(generation.summary(made, out.width))
+        out.print(generation.summary(result, out.width))
     finally:
         for path in request.targets.values():
-            files.write(path, files.text(files.json_text(made.to_dict())))
+            files.write(path, files.text(files.json_text(result.to_dict())))
 
 
 def _run_over(model: str, request: Request, over: list[str]) -> None:
@@ -233,12 +233,12 @@ class _Asked:
                 return api.compile_any(model, other, replace(self.options, effort="fast"))
 
             try:
-                made, wall = api.prepare_any(self.model, machine, self.options, progress, model=model)
+                program, wall = api.prepare_any(self.model, machine, self.options, progress, model=model)
             except CompileError as fault:
                 from npusim.session.fitting import with_remedy
 
                 raise with_remedy(fault, machine, compiled) from None
-        return model, made, wall | {"load": load_s}
+        return model, program, wall | {"load": load_s}
 
     def simulated(self, program: Program, wall: Mapping[str, float], timing_only: bool) -> RunResult:
         """Simulate the program. Files are checked first, so that an unusable path fails at once."""
@@ -272,7 +272,7 @@ class _Asked:
         from npusim.session.provenance import of_run
 
         request = self.request
-        made = of_run(
+        provenance = of_run(
             self.model,
             request.hw[0] if request.hw else None,
             self.sized,
@@ -281,7 +281,7 @@ class _Asked:
             settings=request.settings,
             compiled=is_program(self.model),
         )
-        return replace(result, provenance=made)
+        return replace(result, provenance=provenance)
 
     def with_variants(self, result: RunResult) -> RunResult:
         """Return the result with the effect of changing each hardware parameter."""

@@ -53,9 +53,12 @@ def verify(
     onnx onnxruntime) for ONNX, and the Khronos runtime (pip install nnef) for NNEF.
     """
     from npusim.base import files
+    from npusim.frontends.frontend import model_file
     from npusim.verification import verification as verifying
 
-    files.check_outputs({"--json": json}, {"MODEL": Path(model), "--input": input, **hardware_inputs(hw)})
+    files.check_outputs(
+        {"--json": json}, {"MODEL": model_file(model), "--input": input, **hardware_inputs(hw)}
+    )
     if input and inputs > 1:
         raise NpusimError(f"--inputs {inputs}: draws inputs at random; --input gives one set")
     with Progress(f"verifying {model}") as progress:

@@ -55,9 +55,9 @@ def quantized(
     reasons = {node.name: _refusal(graph, node, options.activations) for node in graph.nodes}
     while True:
         in_codes = {name: not reason for name, reason in reasons.items()}
-        made = _Conversion(graph, in_codes, schemes(graph, in_codes, ranges, options.activations), options)
-        result = made.graph()
-        broken = made.broken()
+        work = _Conversion(graph, in_codes, schemes(graph, in_codes, ranges, options.activations), options)
+        result = work.graph()
+        broken = work.broken()
         if not broken:
             break
         reasons |= broken  # layers that break a rule when quantized stay in floats; check the others again
@@ -152,12 +152,12 @@ class _Conversion:
         """Return a tensor of the float graph in floats."""
         if number not in self._reals:
             tensor = self._graph.tensors[number]
-            made = next((made for (of, _), made in self._codes.items() if of == number), None)
+            codes = next((codes for (of, _), codes in self._codes.items() if of == number), None)
             if tensor.array is not None:
                 self._reals[number] = self._builder.tensor(tensor.name, tensor.type, tensor.array)
-            elif made is not None:
+            elif codes is not None:
                 (self._reals[number],) = self._builder.node(
-                    "dequantize", [made], [tensor.type], name=f"{tensor.name}_real"
+                    "dequantize", [codes], [tensor.type], name=f"{tensor.name}_real"
                 )
             else:
                 self._reals[number] = self._builder.tensor(tensor.name, tensor.type)
@@ -171,15 +171,15 @@ class _Conversion:
         kind = _coded(tensor.type, scheme, self._to.dtype)
         if tensor.array is not None:
             data = codes(tensor.array, scheme, self._to.dtype)
-            made = self._builder.tensor(tensor.name, kind, data)
+            new = self._builder.tensor(tensor.name, kind, data)
         else:
             rescaled = own is not None and (number, own) in self._codes
             source = self._code(number, own) if rescaled and own is not None else self._real(number)
-            (made,) = self._builder.node(
+            (new,) = self._builder.node(
                 "quantize", [source], [kind], operator("quantize").parameters(), name=f"{tensor.name}_codes"
             )
-        self._codes[number, scheme] = made
-        return made
+        self._codes[number, scheme] = new
+        return new
 
     # Nodes
 
@@ -196,9 +196,9 @@ class _Conversion:
             if scheme is None:
                 results.append(self._real(number))
                 continue
-            made = self._builder.tensor(tensor.name, _coded(tensor.type, scheme, self._to.dtype))
-            self._codes[number, scheme] = made
-            results.append(made)
+            codes = self._builder.tensor(tensor.name, _coded(tensor.type, scheme, self._to.dtype))
+            self._codes[number, scheme] = codes
+            results.append(codes)
         parameters = node.parameters
         if rule.way is Way.WEIGHTED:
             operands = self._weighted(node)

@@ -60,8 +60,8 @@ def quantized_file(
         drawn = sampling.read(data, _placements(path, floats, sizes))
         keys = [each.name for each in floats.get_inputs()]
         feeds = [dict(zip(keys, sample, strict=True)) for sample in drawn]
-        made = _quantized(path, Path(name), form, feeds, scheme)
-        codes, outputs = _session(made), [each.name for each in floats.get_outputs()]
+        quantized = _quantized(path, Path(name), form, feeds, scheme)
+        codes, outputs = _session(quantized), [each.name for each in floats.get_outputs()]
         found: list[list[Array]] = []
         wanted: list[list[Array]] = []
         for done, feed in enumerate(feeds, 1):
@@ -69,8 +69,8 @@ def quantized_file(
             found.append(codes.run(None, feed))
             if progress is not None:
                 progress(done, len(feeds))
-        before, after = _network(path), _network(made)
-        content = user_file.contents(made, user_file.MODEL, FormatError)
+        before, after = _network(path), _network(quantized)
+        content = user_file.contents(quantized, user_file.MODEL, FormatError)
     files.write(target, lambda file: file.write(content))
     nodes = [node for node in after.graph.node if node.op_type not in _QUANTIZING]
     return Quantized(
@@ -98,12 +98,12 @@ def _quantized(
         def get_next(self) -> Mapping[str, Array] | None:
             return next(self._feeds, None)
 
-    ready, made = folder / "ready.onnx", folder / "made.onnx"
+    ready, target = folder / "ready.onnx", folder / "made.onnx"
     try:
         quantization.shape_inference.quant_pre_process(str(path), str(ready), skip_symbolic_shape=True)
         quantization.quantize_static(
             str(ready),
-            str(made),
+            str(target),
             Reader(),
             quant_format=quantization.QuantFormat.QDQ
             if form == "qdq"
@@ -118,7 +118,7 @@ def _quantized(
         )
     except Exception as fault:  # ONNX Runtime's quantizer has no exception class of its own
         raise NpusimError(f"{path}: ONNX Runtime does not quantize it: {one_line(fault)}") from None
-    return made
+    return target
 
 
 def _session(path: Path) -> Any:

@@ -96,16 +96,16 @@ def quantize(
     graph = model if isinstance(model, Graph) else load(model, sizes)
     try:
         options = Options(codes_outside, every_channel, ACTIVATIONS.get(scheme, INT8))
-        made = _of_graph(graph, data, options, scheme, progress)
+        result = _of_graph(graph, data, options, scheme, progress)
         if target is None:
-            return made
+            return result
         written = target_of("", target)
-        assert made.graph is not None
-        content = written.written(made.graph, target.name)
+        assert result.graph is not None
+        content = written.written(result.graph, target.name)
     except NpusimError as fault:
         raise fault if isinstance(model, Graph) else type(fault)(f"{model}: {fault}") from None
     files.write(target, lambda file: file.write(content))
-    return replace(made, form=written.title, file_bytes=len(content))
+    return replace(result, form=written.title, file_bytes=len(content))
 
 
 def _is_onnx(path: str | Path) -> bool:

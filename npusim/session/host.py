@@ -21,7 +21,7 @@ def kind_of_inputs(inputs: object, timing_only: bool) -> Literal["random", "give
 
 
 def one_blas_thread(timing_only: bool) -> AbstractContextManager[object]:
-    """Limit BLAS to one thread: threads that spin between the small products of tiles cost more than they gain."""
+    """Limit BLAS to one thread. More threads would spin between the small products of tiles, which costs more."""
     if timing_only:
         return nullcontext()
     limits: AbstractContextManager[object] = _thread_pools().limit(limits=1, user_api="blas")
@@ -80,7 +80,7 @@ def _host_function(entry: Any) -> HostFunction:
     ) -> Sequence[Array]:
         known = {i: value for i, value in enumerate(values) if value is not None}
         use = Call(entry.parameters.of(parameters), tuple(inputs), tuple(outputs), known)
-        with errstate(all="ignore"):  # reals become infinite, or no numbers, as IEEE 754 has it
+        with errstate(all="ignore"):  # results may be infinite or NaN, as IEEE 754 defines them
             results: Sequence[Array] = entry.compute(use, values)
         return results
 

@@ -39,20 +39,20 @@ def model_files(paths: Iterable[str | Path]) -> list[str]:
     from npusim import models
     from npusim.frontends import frontend
 
-    found: list[str] = []
+    files: list[str] = []
     for path in paths:
         if not Path(path).is_dir() or frontend.is_model(Path(path)):
             if not Path(path).exists() and str(path) not in models.names():
                 open_model(path)  # raises an error that explains the name
-            found.append(str(path))
+            files.append(str(path))
             continue
-        inside = [str(each) for each in frontend.models_below(Path(path))]
+        inside = [str(file) for file in frontend.models_below(Path(path))]
         if not inside:
             raise NpusimError(
                 f"{path}: no model file below this folder; models end in {', '.join(frontend.SUFFIXES)}"
             )
-        found += [each for each in inside if each not in found]
-    return found
+        files += [file for file in inside if file not in files]
+    return files
 
 
 def run_table(
@@ -65,27 +65,27 @@ def run_table(
 ) -> RunTable:
     """Run every model on every machine.
 
-    models:  files, built-in models and folders (`model_files`).
-    watch:   called with the name of the next run.
-    show:    called with the index of a run in the table and its result.
+    models: files, built-in models and folders (`model_files`).
+    watch:  called with the name of the next run.
+    show:   called with the index of a run in the table and its result.
 
     Raises NpusimError for a path that does not exist, and for a model or a machine that is given twice. If a model
     cannot be read or does not fit on a machine, its run holds the reason.
     """
     models = model_files(models)
-    _require_different("model", [str(Path(each)) for each in models])
-    hardware = [each.name for each in machines]
+    _require_different("model", [str(Path(model)) for model in models])
+    hardware = [machine.name for machine in machines]
     _require_different("hardware", hardware)
     names, runs = list[str](), list[Run]()
     for path in models:
-        model = _tried(lambda path=path: open_model(path, options.sizes))  # type: ignore[misc]
+        model = _tried(open_model, path, options.sizes)
         names.append(Path(path).stem if isinstance(model, str) else model.name)
         for machine, called in zip(machines, hardware, strict=True):
             if watch:
                 watch(f"{names[-1]} on {called}")
             result = model
             if not isinstance(model, str):
-                result = _tried(lambda: _result(path, model, machine, options))  # noqa: B023
+                result = _tried(_result, path, model, machine, options)
             failed = isinstance(result, str)
             if show and not failed:
                 show(len(runs), result)
@@ -96,10 +96,10 @@ def run_table(
     return RunTable(tuple(names), tuple(hardware), tuple(runs))
 
 
-def _tried(step: Callable[[], Any]) -> Any:
+def _tried(step: Callable[..., Any], *arguments: Any) -> Any:
     """Return the result of a step, or the message of its error as text, so that one bad file does not end a table."""
     try:
-        return step()
+        return step(*arguments)
     except _NO_RUN as fault:
         return str(fault)
     except MemoryError:
@@ -113,15 +113,9 @@ def _result(path: str, model: Any, machine: Hardware, options: Options) -> RunRe
     else:
         program = api.compile_program(model, machine, options)
     result = api.simulate(program, timing_only=True)
-    made = of_run(
-        path,
-        machine,
-        options,
-        seed=0,
-        inputs="none",
-        compiled=isinstance(model, Program),
-    )
-    return replace(result, provenance=made)
+    compiled = isinstance(model, Program)
+    provenance = of_run(path, machine, options, seed=0, inputs="none", compiled=compiled)
+    return replace(result, provenance=provenance)
 
 
 def _names(names: Sequence[str], paths: Sequence[str]) -> list[str]:

@@ -177,11 +177,11 @@ class Evaluator:
         def execution() -> tuple[Program, Execution]:
             if isinstance(model, Program):
                 return model, machine.execute(replace(model, hardware=hardware), data=False)
-            made = self._programs.get((workload, *_values(space.program_paths, setting)), program)
-            return made, machine.execute(made, hardware=hardware, data=False)
+            compiled = self._programs.get((workload, *_values(space.program_paths, setting)), program)
+            return compiled, machine.execute(compiled, hardware=hardware, data=False)
 
-        made, executed = self._executions.get((workload, *_values(space.run_paths, setting)), execution)
-        return measure(replace(made, hardware=hardware), executed)
+        compiled, executed = self._executions.get((workload, *_values(space.run_paths, setting)), execution)
+        return measure(replace(compiled, hardware=hardware), executed)
 
 
 def order(space: Space, points: Sequence[int]) -> list[list[int]]:

@@ -101,33 +101,30 @@ class Lines:
         values = self._values(plain.get("values"), "values")
         return Record(point, values, self._by_model(plain.get("models", {})))
 
-    def _by_model(self, given: object) -> dict[str, Mapping[str, float]]:
+    def _by_model(self, plain: object) -> dict[str, Mapping[str, float]]:
         names = self.models if len(self.models) > 1 else ()
-        _require_keys(given, names, "models")
-        assert isinstance(given, dict)
-        return {name: self._values(given[name], f"models: {name}") for name in names}
+        table = _table(plain, names, "models")
+        return {name: self._values(table[name], f"models: {name}") for name in names}
 
-    def _values(self, given: object, where: str) -> dict[str, float]:
-        _require_keys(given, self.space.keys, where)
-        assert isinstance(given, dict)
-        for key, value in given.items():
+    def _values(self, plain: object, where: str) -> dict[str, float]:
+        table = _table(plain, self.space.keys, where)
+        for key, value in table.items():
             if not is_value(value):
                 raise ValueError(f"{where}: {key}: not a number from {-LARGEST_VALUE:g} to {LARGEST_VALUE:g}")
-        return {key: given[key] for key in self.space.keys}
+        return {key: table[key] for key in self.space.keys}
 
 
-def _require_keys(given: object, keys: tuple[str, ...], where: str) -> None:
-    if not isinstance(given, dict):
+def _table(plain: object, keys: tuple[str, ...], where: str) -> dict[str, Any]:
+    """Return a value that is a table with exactly these keys. Raises ValueError for others."""
+    if not isinstance(plain, dict):
         raise ValueError(f"{where}: missing, or not a table")
-    if given.keys() != set(keys):
+    if plain.keys() != set(keys):
         raise ValueError(f"{where}: not exactly {', '.join(keys) or 'nothing'}")
+    return plain
 
 
 def _no_constant(word: str) -> Callable[[], float]:
     raise ValueError(word)
-
-
-LARGEST_NUMBER = 1e30
 
 
 def require_sound(plain: Mapping[str, Any]) -> None:
@@ -164,15 +161,15 @@ def _require_space(space: Space) -> None:
 
 def _require_models(models: Any) -> None:
     _require(isinstance(models, list) and len(models) > 0, "models: there are none")
-    for each in models:
+    for model in models:
         _require(
-            set(each) - {"file", "shapes"} == {"name", "digest", "weight"},
+            set(model) - {"file", "shapes"} == {"name", "digest", "weight"},
             "models: not name, digest and weight",
         )
-        _require(isinstance(each.get("shapes", []), list), "models: shapes that are no list")
-        texts = (each["name"], each["digest"], each.get("file", ""), *each.get("shapes", ()))
+        _require(isinstance(model.get("shapes", []), list), "models: shapes that are no list")
+        texts = (model["name"], model["digest"], model.get("file", ""), *model.get("shapes", ()))
         _require(all(isinstance(text, str) for text in texts), "models: not text")
-        _require(_is_number(each["weight"]) and each["weight"] > 0, "models: a weight is not above 0")
+        _require(_is_number(model["weight"]) and model["weight"] > 0, "models: a weight is not above 0")
 
 
 def _require_sampler(sampler: Any) -> None:
@@ -184,7 +181,7 @@ def _require_sampler(sampler: Any) -> None:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and type(value) is not bool and abs(value) <= LARGEST_NUMBER
+    return isinstance(value, int | float) and type(value) is not bool and abs(value) <= LARGEST_VALUE
 
 
 def _require(holds: bool, fault: str) -> None:

@@ -96,19 +96,19 @@ def _in_order(study: Study) -> list[Record]:
     try:
         if sampling.kind == "grid" or not proposers(sampling).items() <= dict(study.sampler).items():
             return []
-        told = _replayed(study, sampling, known)
+        ordered = _replayed(study, sampling, known)
     except NpusimError:  # Optuna is not installed
         return []
-    return list(told.values()) if len(told) == len(known) else []
+    return list(ordered.values()) if len(ordered) == len(known) else []
 
 
 def _replayed(study: Study, sampling: Sampling, known: Mapping[int, Record]) -> dict[int, Record]:
-    told: dict[int, Record] = {}
+    replayed: dict[int, Record] = {}
     fruitless = 0
-    for batch in sampler(sampling)(study.space, sampling, told):
-        fresh = [point for point in dict.fromkeys(batch) if point not in told and point in known]
-        told.update((point, known[point]) for point in fresh)
+    for batch in sampler(sampling)(study.space, sampling, replayed):
+        fresh = [point for point in dict.fromkeys(batch) if point not in replayed and point in known]
+        replayed.update((point, known[point]) for point in fresh)
         fruitless = 0 if fresh else fruitless + 1
-        if len(told) == len(known) or fruitless == FRUITLESS_BATCHES:
+        if len(replayed) == len(known) or fruitless == FRUITLESS_BATCHES:
             break
-    return told
+    return replayed

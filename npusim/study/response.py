@@ -181,7 +181,7 @@ class _Basis:
             half = (coefficients[span] ** 2).sum() / 2
             shapley[i] += half
             shapley[j] += half
-        effects = [told @ coefficients[span] for told, span in zip(self.told, spans, strict=False)]
+        effects = [matrix @ coefficients[span] for matrix, span in zip(self.told, spans, strict=False)]
         return _Parts(shapley, alone, float(coefficients[0]), effects)
 
 

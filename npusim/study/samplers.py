@@ -35,12 +35,12 @@ PERMUTED_SIZE = 1_000_000
 TRIES_PER_POINT = 1000
 
 
-def grid(space: Space, sampling: Sampling, told: Told) -> Batches:
+def grid(space: Space, sampling: Sampling, records: Told) -> Batches:
     """Yield every point that satisfies the constraints."""
     yield list(space.numbers())
 
 
-def random(space: Space, sampling: Sampling, told: Told) -> Batches:
+def random(space: Space, sampling: Sampling, records: Told) -> Batches:
     """Yield points drawn uniformly without replacement; a longer search continues the same sequence."""
     yield list(islice(random_points(space, sampling.seed), sampling.points))
 
@@ -72,7 +72,7 @@ _NO_RESULT_COST = 1e30
 _EXCESS = "excess"
 
 
-def search(space: Space, sampling: Sampling, told: Told) -> Batches:
+def search(space: Space, sampling: Sampling, records: Told) -> Batches:
     """Yield batches of points that Optuna proposes, the first one at random."""
     study = _study(space, sampling)
     distributions = {axis.path: _distribution(axis) for axis in space.axes}
@@ -84,7 +84,7 @@ def search(space: Space, sampling: Sampling, told: Told) -> Batches:
         points = [space.number([trial.params[axis.path] for axis in space.axes]) for trial in trials]
         yield [point for point in points if space.admits(point)]
         for trial, point in zip(trials, points, strict=True):
-            costs, excess = _outcome(space, told.get(point))
+            costs, excess = _outcome(space, records.get(point))
             _set_excess(trial, excess)
             study.tell(trial, costs)
 
@@ -107,10 +107,10 @@ def _study(space: Space, sampling: Sampling) -> Study:
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-        made: Study = optuna.create_study(
+        study: Study = optuna.create_study(
             directions=["minimize"] * len(space.objectives), sampler=_sampler(optuna, space, sampling)
         )
-    return made
+    return study
 
 
 def _sampler(optuna: Any, space: Space, sampling: Sampling) -> Any:

@@ -127,8 +127,8 @@ def _sensitivity(
     for group, of in zip(_groups(axis), numbers, strict=True):
         values = tuple(_values(axis)[each] for each in group)
         count = sum(points[each] for each in values)
-        told = of if count >= FEWEST_OF_A_VALUE else (None, None, None)
-        levels.append(Level(values, count, sum(without[each] for each in values), *told))
+        statistics = of if count >= FEWEST_OF_A_VALUE else (None, None, None)
+        levels.append(Level(values, count, sum(without[each] for each in values), *statistics))
     return Sensitivity(
         axis.path,
         objective,
@@ -174,9 +174,9 @@ def _simulated(found: Sequence[Sensitivity]) -> list[Sensitivity]:
 
 def most_by_objective(found: Sequence[Sensitivity]) -> list[Sensitivity]:
     """Return the effect with the largest share for each objective; only simulated objectives, if there are any."""
-    told = _simulated(found) or found
-    by_objective = {each.objective: each for each in sorted(told, key=lambda each: each.share)}
-    return [by_objective[key] for key in dict.fromkeys(each.objective for each in told)]
+    chosen = _simulated(found) or found
+    by_objective = {each.objective: each for each in sorted(chosen, key=lambda each: each.share)}
+    return [by_objective[key] for key in dict.fromkeys(each.objective for each in chosen)]
 
 
 def without_effect(space: Space, records: Sequence[Record]) -> list[str]:

@@ -68,7 +68,7 @@ class Apart:
     def run(self, inputs: Sequence[Array]) -> Mapping[str, Array]:
         """Return inputs and outputs by name. Raises KhronosError for a model that the runtime refuses or crashes on."""
         files.write(self._folder / _INPUTS, lambda file: np.savez(file, *inputs))
-        said = ""
+        reason = ""
         for names in self._names:
             graph = _RESULTS.sub(rf"\g<1>{', '.join(names)}\g<3>", self._graph, count=1)
             files.write(self._folder / _GRAPH, files.text(self._before + graph))
@@ -83,10 +83,10 @@ class Apart:
                 with np.load(self._folder / _OUTPUTS) as archive:
                     found = dict(zip(names, (archive[key] for key in archive.files), strict=True))
                     return dict(zip(self._inputs, inputs, strict=True)) | found
-            said = one_line(
+            reason = one_line(
                 RuntimeError(done.stderr.strip().rpartition("\n")[2] or f"status {done.returncode}")
             )
-        raise KhronosError(f"the Khronos runtime does not run the model: {said}")
+        raise KhronosError(f"the Khronos runtime does not run the model: {reason}")
 
 
 def has_codes(path: Path) -> bool:

@@ -145,7 +145,7 @@ _MODEL, _INPUTS, _TENSORS, _DONE = "model.tflite", "inputs.npz", "tensors.npz", 
 
 @contextmanager
 def apart(data: bytes | mmap, tensors: int) -> Iterator[Apart]:
-    """Open the bytes of a file, a model of so many tensors, in LiteRT in another process, which ends with the block."""
+    """Open the bytes of a model file in LiteRT in another process, which ends with the block."""
     require()
     with TemporaryDirectory(prefix="npusim-litert-") as name:
         folder = Path(name)

@@ -58,9 +58,9 @@ class Session:
         try:
             found = self._session.run(None, feeds)
         except Exception as fault:
-            said = one_line(fault)
+            reason = one_line(fault)
             raise OnnxRuntimeError(
-                f"ONNX Runtime cannot run the model on these inputs (--input gives others): {said}"
+                f"ONNX Runtime cannot run the model on these inputs (--input gives others): {reason}"
             ) from None
         values = zip(names, found, strict=True)
         return feeds | {name: value for name, value in values if isinstance(value, np.ndarray)}

@@ -249,8 +249,8 @@ class _Walk:
             if any(number in needed and number not in known for number in before.outputs):
                 nodes.append(before)
                 needed.update(number for number in before.inputs if number is not None)
-        made = {number for each in nodes for number in each.outputs}
-        if any(number not in known and number not in made for number in needed):
+        produced = {number for each in nodes for number in each.outputs}
+        if any(number not in known and number not in produced for number in needed):
             return _Alone({}, False, frozenset())
         operands = frozenset(self.graph.tensors[number].name for number in needed if number in theirs)
         for each in reversed(nodes):

@@ -44,7 +44,7 @@ def summary(comparison: Comparison, verdicts: Sequence[Verdict], width: int) -> 
         *_headline(comparison, width),
         *_claims(comparison),
         *_differences("Hardware", comparison.hardware, comparison, width),
-        *(_differences("Made", made, comparison, width) if (made := comparison.provenance) else ()),
+        *(_differences("Made", rows, comparison, width) if (rows := comparison.provenance) else ()),
         *_losses(comparison, width),
         *_energy(comparison, width),
         *_layers(comparison, width),
@@ -53,13 +53,13 @@ def summary(comparison: Comparison, verdicts: Sequence[Verdict], width: int) -> 
 
 
 def _heading(comparison: Comparison, width: int) -> Iterable[RenderableType]:
-    made = grid("< bold", "~")
+    rows = grid("< bold", "~")
     for letter, label, run in zip(comparison.letters, comparison.labels, comparison.runs, strict=True):
         base = " (baseline)" if letter == "A" else ""
         machine = f": {show.printable(run.model)} on {show.printable(run.hardware)}{base}"
         words = Text.assemble((show.shortened(label, max(12, width // 3)), "bold"), machine)
-        made.add_row(letter, words)
-    yield made
+        rows.add_row(letter, words)
+    yield rows
     for note in comparison.notes:
         yield Text(note, style="yellow")
 
@@ -75,10 +75,10 @@ def _headline(comparison: Comparison, width: int) -> Iterable[RenderableType]:
 
 def _claims(comparison: Comparison) -> Iterable[RenderableType]:
     """Return the section with the known errors of latency and energy, run by run."""
-    claims, made = cells.claims(comparison), grid("<", "~")
+    claims, rows = cells.claims(comparison), grid("<", "~")
     for letters, words in claims:
-        made.add_row(f"  {letters}", show.printable(words))
-    return titled("Error", made) if claims else ()
+        rows.add_row(f"  {letters}", show.printable(words))
+    return titled("Error", rows) if claims else ()
 
 
 def _losses(comparison: Comparison, width: int) -> Iterable[RenderableType]:
@@ -130,11 +130,11 @@ def _table(comparison: Comparison, lines: Sequence[Line], width: int) -> Iterabl
     for others in _chunks(range(1, len(comparison.runs)), room):
         runs = (*first, *others)
         heads = [word for run in runs for word in (comparison.letters[run], "change")[: 2 if run else 1]]
-        made = grid("<", *(">" for _ in heads), gap=_GAP)
-        made.add_row("", *(Text(word, style="dim") for word in heads))
+        rows = grid("<", *(">" for _ in heads), gap=_GAP)
+        rows.add_row("", *(Text(word, style="dim") for word in heads))
         for name, row in lines:
-            made.add_row(Text(f"  {show.printable(name)}"), *_numbers(row, runs))
-        yield made
+            rows.add_row(Text(f"  {show.printable(name)}"), *_numbers(row, runs))
+        yield rows
 
 
 def _numbers(row: Row, runs: Sequence[int]) -> Iterable[Text]:
@@ -169,12 +169,12 @@ def _differences(
         if not differing:
             yield Text(f"  {', '.join(comparison.letters[run] for run in others)}: as A", style="dim")
             continue
-        made = grid("~", *(">" for _ in (0, *others)), gap=_GAP)
-        made.add_row("", *(Text(comparison.letters[run], style="dim") for run in (0, *others)))
+        table = grid("~", *(">" for _ in (0, *others)), gap=_GAP)
+        table.add_row("", *(Text(comparison.letters[run], style="dim") for run in (0, *others)))
         for path, row in differing.items():
             shown = (Text(row[run], style="bold" if row[run] != row[0] else "") for run in (0, *others))
-            made.add_row(Text(f"  {show.printable(path)}"), *shown)
-        yield made
+            table.add_row(Text(f"  {show.printable(path)}"), *shown)
+        yield table
     if len(rows) > MOST_HARDWARE_ROWS:
         yield Text(f"  and {len(rows) - MOST_HARDWARE_ROWS} more: --json, --html", style="dim")
 
@@ -230,11 +230,11 @@ def _pair(rows: Sequence[LayerRow], comparison: Comparison, width: int) -> Rende
 
 
 def _conditions(verdicts: Sequence[Verdict]) -> Iterable[RenderableType]:
-    made = grid("<", "<", "~")
+    rows = grid("<", "<", "~")
     for each in verdicts:
         state = Text("FAILS", style="bold red") if each.fails else Text("passes", style="green")
-        made.add_row(Text("  ").append_text(state), each.letter, Text(sentence(each)))
-    return titled("Conditions", made) if verdicts else ()
+        rows.add_row(Text("  ").append_text(state), each.letter, Text(sentence(each)))
+    return titled("Conditions", rows) if verdicts else ()
 
 
 def sentence(verdict: Verdict) -> str:

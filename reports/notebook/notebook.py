@@ -123,7 +123,7 @@ def comparison(found: Comparison) -> str:
     changed = [row for row in found.layers if row.cost.changed]
     names = short_names([row.name for row in changed[:MOST_LAYERS]], LONGEST_NAME)
     layers = [(name, row.cost) for name, row in zip(names, changed, strict=False)]
-    hardware, made = (
+    hardware, provenance = (
         [(row.path, *map(cells.plain, row.values)) for row in rows]
         for rows in (found.hardware, found.provenance)
     )
@@ -133,7 +133,7 @@ def comparison(found: Comparison) -> str:
         *(_text(note) for note in found.notes),
         _changes(found, [(row.quantity.label, row) for row in headline]),
         _section("Hardware", _table(("", *found.letters), hardware) if hardware else _text("the same")),
-        *([_section("Made", _table(("", *found.letters), made))] if made else []),
+        *([_section("Made", _table(("", *found.letters), provenance))] if provenance else []),
         _section(
             "Where the cycles went" if found.same_clock else "Where the time went", _changes(found, losses)
         ),

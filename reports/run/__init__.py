@@ -1,1 +1,1 @@
-"""What one run, or a table of runs, shows of itself."""
+"""Reports of one run, or of a table of runs."""

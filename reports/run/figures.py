@@ -387,21 +387,21 @@ def _near(point: tuple[float, float], other: tuple[float, float]) -> bool:
     return abs(log10(point[1] / other[1])) < 0.2 and abs(log10(point[0] / other[0])) < 1.3
 
 
-def metadata(kind: str, made: Mapping[str, Any]) -> dict[str, str | None]:
+def metadata(kind: str, provenance: Mapping[str, Any]) -> dict[str, str | None]:
     """Return the metadata of a figure's file: the provenance of its run as JSON.
 
     kind: the format, one of `FORMATS`. Time stamps are left out, so that equal runs give equal files.
     """
     name, *times = _METADATA[kind]
-    return {name: json.dumps(made, ensure_ascii=True), **dict.fromkeys(times)}
+    return {name: json.dumps(provenance, ensure_ascii=True), **dict.fromkeys(times)}
 
 
-def save(drawn: Callable[[], Figure], kind: str, made: Mapping[str, Any], file: BinaryIO) -> None:
+def save(drawn: Callable[[], Figure], kind: str, provenance: Mapping[str, Any], file: BinaryIO) -> None:
     """Write a figure in a format with its provenance. `drawn` gives the same figure for all of its formats."""
     with styled():
         figure = drawn()
         _lay_out(figure)
-        figure.savefig(file, format=kind, metadata=metadata(kind, made))
+        figure.savefig(file, format=kind, metadata=metadata(kind, provenance))
 
 
 def _lay_out(figure: Figure) -> None:

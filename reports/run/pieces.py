@@ -38,19 +38,20 @@ def table(data: RunData) -> Grid:
 
     The pieces and boundaries add up to the run.
     """
-    made, result = grid(">", "<", ">", ">", "= dim"), data.result
+    rows, result = grid(">", "<", ">", ">", "= dim"), data.result
     shown = sorted(data.pieces, key=lambda each: -each[1].cycles)[:MOST_ROWS]
     for who, piece in sorted(shown, key=lambda each: each[1].first_layer):
         layers = f"{piece.first_layer}" + (f"-{piece.last_layer}" if piece.layers > 1 else "")
         amounts = _amounts(result, piece.cycles)
-        made.add_row(Text(f"  {layers}"), Text(who, style="bold"), *amounts, Text(_entered(piece)))
+        rows.add_row(Text(f"  {layers}"), Text(who, style="bold"), *amounts, Text(_entered(piece)))
     left = len(result.pieces) - len(shown)
     if left:
-        made.add_row("", "", "", "", Text(f"and {show.plural(left, 'shorter piece')}"))
+        rows.add_row("", "", "", "", Text(f"and {show.plural(left, 'shorter piece')}"))
     if data.between:
-        words = show.plural(len(boundaries(result)), "boundary").replace("boundarys", "boundaries")
-        made.add_row("", Text("between", style="bold"), *_amounts(result, data.between.cycles), Text(words))
-    return made
+        count = len(boundaries(result))
+        words = f"{show.whole(count)} {'boundary' if count == 1 else 'boundaries'}"
+        rows.add_row("", Text("between", style="bold"), *_amounts(result, data.between.cycles), Text(words))
+    return rows
 
 
 def _amounts(result: RunResult, cycles: int) -> Iterator[Text]:
@@ -84,8 +85,8 @@ def summary(result: JobResult) -> RenderableType:
     heading = Text.assemble(
         (show.printable(result.model), "bold"), " on ", (show.printable(result.hardware.name), "bold"), "\n"
     )
-    said = dict.fromkeys(text for program in result.executable.programs for text in caveats(program))
-    warnings = [Text(f"{caveat}\n", style="bold red") for caveat in said]
+    texts = dict.fromkeys(text for program in result.executable.programs for text in caveats(program))
+    warnings = [Text(f"{caveat}\n", style="bold red") for caveat in texts]
     return Group(heading, *warnings, _sums(result), Text(), _programs(result))
 
 
@@ -104,7 +105,7 @@ def _sums(result: JobResult) -> Table:
     words = f"read {show.size(moved.read)}, write {show.size(moved.write)}, "
     table.add_row("DRAM", show.size(moved.total), f"{words}instructions {show.size(moved.instructions)}")
     table.add_row("Work", show.count(result.macs), "MACs")
-    table.add_row("Decided", _decisions(result), "as was said" if result.assumed else "by the data")
+    table.add_row("Decided", _decisions(result), "as stated" if result.assumed else "by the data")
     return table
 
 

@@ -175,11 +175,11 @@ def _busy(data: RunData, bars: _Bars) -> RenderableType:
 
 def _bar_rows(rows: Sequence[Bar], bars: _Bars, styles: Sequence[str], amounts: Sequence[str] = ()) -> Grid:
     """Create a table of names, amounts if there are any, shares, and bars."""
-    made = grid(*(("=21", ">8", ">8", "<") if amounts else ("=15", ">8", "<")))
+    table = grid(*(("=21", ">8", ">8", "<") if amounts else ("=15", ">8", "<")))
     for at, (row, style) in enumerate(zip(rows, styles, strict=True)):
         amount = [Text(amounts[at])] if amounts else []
-        made.add_row(Text(f"  {row.name}"), *amount, Text(show.percent(row.share)), bars(row.share, style))
-    return made
+        table.add_row(Text(f"  {row.name}"), *amount, Text(show.percent(row.share)), bars(row.share, style))
+    return table
 
 
 def _further(result: RunResult, memory: FurtherMemory) -> tuple[str, str, str]:
@@ -286,9 +286,9 @@ def _cycles(data: RunData, bars: _Bars) -> RenderableType:
         cycles = sum(int(row.amount) for row in rest)
         rows.append(Bar(show.plural(len(rest), "other cause"), "", cycles, share(cycles, data.result.cycles)))
     styles = ["cyan"] + ["yellow"] * (len(rows) - 1)
-    made = _bar_rows(rows, bars, styles, [show.whole(int(row.amount)) for row in rows])
-    made.add_row(Text("  total", style="bold"), Text(show.whole(data.result.cycles), style="bold"))
-    return made
+    table = _bar_rows(rows, bars, styles, [show.whole(int(row.amount)) for row in rows])
+    table.add_row(Text("  total", style="bold"), Text(show.whole(data.result.cycles), style="bold"))
+    return table
 
 
 def _energy(data: RunData, bars: _Bars) -> tuple[RenderableType, ...]:
@@ -299,9 +299,9 @@ def _energy(data: RunData, bars: _Bars) -> tuple[RenderableType, ...]:
         ("DRAM", energy.dram),
         ("host", energy.host),
     )
-    made = _bar_rows(rows, bars, ["cyan"] * len(rows), [show.energy(row.amount) for row in rows])
+    table = _bar_rows(rows, bars, ["cyan"] * len(rows), [show.energy(row.amount) for row in rows])
     words = ", ".join(f"{name} {show.energy(value)}" for name, value in kinds)
-    return made, Text(f"  {words}", style="dim")
+    return table, Text(f"  {words}", style="dim")
 
 
 def _host(data: RunData) -> Iterable[RenderableType]:
@@ -309,18 +309,18 @@ def _host(data: RunData) -> Iterable[RenderableType]:
     rows, layers = data.host_rows, data.result.layers
     if not rows:
         return ()
-    made = grid(">9", "=")
+    table = grid(">9", "=")
     for op, number, first, cycles, reason in rows[:MOST_HOST_ROWS]:
         words = Text(f"{op}, {show.shortened(first, 30) if number == 1 else show.plural(number, 'layer')}")
         if reason:
             words.append(f": {show.printable(reason)}", style="dim")
-        made.add_row(Text(show.percent(share(cycles, data.result.cycles))), words)
+        table.add_row(Text(show.percent(share(cycles, data.result.cycles))), words)
     if len(rows) > MOST_HOST_ROWS:
-        made.add_row(Text(""), Text(f"and {len(rows) - MOST_HOST_ROWS} more kinds", style="dim"))
+        table.add_row(Text(""), Text(f"and {len(rows) - MOST_HOST_ROWS} more kinds", style="dim"))
     title = f"On the host, {sum(number for _, number, *_ in rows)} of {show.plural(len(layers), 'layer')}"
     if all(layer.unit in ("host", "none") for layer in layers):
         title += ": nothing of this model runs on the NPU"
-    return titled(title, made)
+    return titled(title, table)
 
 
 def _footer(result: RunResult) -> Iterable[RenderableType]:

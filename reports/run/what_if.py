@@ -100,10 +100,10 @@ def matters(variant: Variant) -> bool:
 def how(found: WhatIf) -> str:
     """Say in a sentence or two how the variants were computed."""
     if found.compiled:
-        made = "Each variant is compiled for its hardware and simulated, without data."
+        sentence = "Each variant is compiled for its hardware and simulated, without data."
     else:
-        made = "The program runs as it is on each variant; give the model to compile it for each."
-    return " ".join([made, *_supplies(found)])
+        sentence = "The program runs as it is on each variant; give the model to compile it for each."
+    return " ".join([sentence, *_supplies(found)])
 
 
 def _supplies(found: WhatIf) -> Iterable[str]:
@@ -136,8 +136,8 @@ def per_mm2(variant: Variant) -> str:
 def _rows(groups: Iterable[Parameters], width: int) -> RenderableType:
     """Return a line for each value that was tried; only a parameter's first line has its name and present value."""
     words = ["  parameter", "now", "then", "latency", "energy", "area", "per mm2"][: 7 if width >= 72 else 6]
-    made = grid("~14", *(">" for _ in words[1:]), gap=2 if width >= 80 else 1)
-    made.add_row(*(Text(word, style="dim") for word in words))
+    table = grid("~14", *(">" for _ in words[1:]), gap=2 if width >= 80 else 1)
+    table.add_row(*(Text(word, style="dim") for word in words))
     for group in groups:
         for at, each in enumerate(group.ran):
             changes = (each.latency_percent, each.energy_percent, each.area_percent)
@@ -148,8 +148,8 @@ def _rows(groups: Iterable[Parameters], width: int) -> RenderableType:
                 *(Text(percent(change), style=STYLES[judgement(change)]) for change in changes),
                 per_mm2(each),
             ]
-            made.add_row(*cells[: len(words)])
-    return made
+            table.add_row(*cells[: len(words)])
+    return table
 
 
 def judgement(change: float | None) -> str:

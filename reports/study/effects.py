@@ -87,11 +87,11 @@ def effects(study: Study, parameters: Sequence[Parameter], objectives: Sequence[
     rows = []
     for found in ranked(study.sensitivities):
         parameter = by_path[found[0].parameter]
-        made = tuple(
+        cells = tuple(
             _effect(each, value, scales[value.key]) for each, value in zip(found, objectives, strict=True)
         )
         ends = level(parameter.levels[0]), level(parameter.levels[-1])
-        rows.append(Row(parameter.path, ends, made, _bars(study, parameter)))
+        rows.append(Row(parameter.path, ends, cells, _bars(study, parameter)))
     return rows
 
 
@@ -124,9 +124,9 @@ class _Scale:
     """The vertical scale of all boxes of an objective, logarithmic if all means are positive."""
 
     def __init__(self, levels: Sequence[Level]) -> None:
-        told = [each for each in levels if each.mean is not None]
-        means = [each.mean for each in told if each.mean is not None]
-        ends = [end for each in told for end in (each.low, each.high) if end is not None]
+        known = [each for each in levels if each.mean is not None]
+        means = [each.mean for each in known if each.mean is not None]
+        ends = [end for each in known for end in (each.low, each.high) if end is not None]
         self._logarithmic = bool(means) and min(means) > 0
         heights = [self._height(each) for each in means] or [0.0]
         self._low, self._high = min(heights), max(heights)

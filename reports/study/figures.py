@@ -93,10 +93,10 @@ def sensitivity(study: Study) -> Figure:
     figure, axes = _figure(study, "What matters", len(objectives), len(rows), 1.9, same=True)
     for at, each in enumerate(axes):
         value, effect = objectives[at // len(rows)], rows[at % len(rows)][at // len(rows)]
-        told = [(place, known) for place, known in enumerate(effect.levels) if known.mean is not None]
-        places = [place for place, _ in told]
+        bars = [(place, known) for place, known in enumerate(effect.levels) if known.mean is not None]
+        places = [place for place, _ in bars]
         means, lows, highs = (
-            [value.amount(getattr(known, end)) for _, known in told] for end in ("mean", "low", "high")
+            [value.amount(getattr(known, end)) for _, known in bars] for end in ("mean", "low", "high")
         )
         each.vlines(places, lows, highs, color=LINE, linewidth=1, alpha=0.45)
         each.plot(places, means, color=LINE, linewidth=1.4, marker="o", markersize=3)
@@ -126,12 +126,12 @@ def writers(study: Study) -> dict[str, Writer]:
     if len(study.feasible) < 2 or len(study.objectives) < 2 or not study_columns.parameters(study):
         return {}
     found: dict[str, Writer] = {}
-    made = study.provenance
+    provenance = study.provenance
     for name, draw in FIGURES.items():
         if draw is sensitivity and not study.sensitivities:
             continue
         drawn = cache(partial(draw, study))
-        found |= {f"{name}.{kind}": partial(save, drawn, kind, made) for kind in FORMATS}
+        found |= {f"{name}.{kind}": partial(save, drawn, kind, provenance) for kind in FORMATS}
     return found
 
 

@@ -182,11 +182,12 @@ def _against_base(study: Study) -> str:
     all_of = "It beats" if len(study.front) == 1 else "All of them beat"
     some = f"{show.whole(beaten)} of them {'beats' if beaten == 1 else 'beat'}"
     if beaten:
-        said = f"{all_of if beaten == len(study.front) else some} {name}: no worse in anything, better in something."
+        who = all_of if beaten == len(study.front) else some
+        sentence = f"{who} {name}: no worse in anything, better in something."
     else:
-        said = f"None of them beats {name} in everything: it would stand on the front itself."
+        sentence = f"None of them beats {name} in everything: it would stand on the front itself."
     broken = study.reason(base)
-    return f"{said} ({name} {broken}.)" if broken else said
+    return f"{sentence} ({name} {broken}.)" if broken else sentence
 
 
 def _reasons(study: Study) -> list[tuple[str, int]]:

@@ -84,13 +84,13 @@ def _spread(rows: Sequence[list[str]], most: int) -> list[list[str]]:
 
 def _sensitivities(study: Study) -> str:
     title = "What matters (share of the variance, ± two standard errors):"
-    said = basis(study)
+    statement = basis(study)
     if not study.sensitivities:
-        return f"What matters: {said}" if said else ""
+        return f"What matters: {statement}" if statement else ""
     rows = [[effects[0].parameter, *map(words_of_share, effects)] for effects in ranked(study.sensitivities)]
     keys = [each.key for each in study.objectives]
     table = columns(["parameter", *keys], rows, right=tuple(range(1, len(keys) + 1)))
-    return f"{title}\n{table}\n{said}"
+    return f"{title}\n{table}\n{statement}"
 
 
 def _failed(study: Study) -> str:

@@ -62,12 +62,12 @@ class Column(NamedTuple):
 def table(columns: Sequence[Column], indent: int = 0) -> Grid:
     """Lay out columns side by side, each below its head; `indent` is the width of an empty column before them."""
     empty = [GridColumn(exact=indent)] if indent else []
-    made = Grid([*empty, *(GridColumn(column.right, no_wrap=True) for column in columns)], gap=1)
+    grid = Grid([*empty, *(GridColumn(column.right, no_wrap=True) for column in columns)], gap=1)
     before = [Text("") for _ in empty]
-    made.add_row(*before, *(Text(column.head, style="dim") for column in columns))
+    grid.add_row(*before, *(Text(column.head, style="dim") for column in columns))
     for row in zip(*(column.texts for column in columns), strict=True):
-        made.add_row(*before, *(Text(text) if isinstance(text, str) else text for text in row))
-    return made
+        grid.add_row(*before, *(Text(text) if isinstance(text, str) else text for text in row))
+    return grid
 
 
 def titled(title: str, *body: RenderableType) -> Iterable[RenderableType]:

@@ -35,9 +35,9 @@ class Text:
     @classmethod
     def assemble(cls, *pieces: str | tuple[str, str]) -> Text:
         """Return a text of pieces, each with its style if it has one."""
-        made = cls()
-        made.pieces = [(piece, "") if isinstance(piece, str) else piece for piece in pieces]
-        return made
+        text = cls()
+        text.pieces = [(piece, "") if isinstance(piece, str) else piece for piece in pieces]
+        return text
 
     def append(self, text: str, style: str = "") -> None:
         """Add a piece at the end."""
@@ -124,9 +124,9 @@ class Grid:
     def __rich__(self) -> Any:
         from rich.table import Table
 
-        made = Table.grid(padding=(0, self.gap))
+        table = Table.grid(padding=(0, self.gap))
         for column in self.columns:
-            made.add_column(
+            table.add_column(
                 justify="right" if column.right else "left",
                 no_wrap=column.no_wrap,
                 overflow=column.overflow,  # type: ignore[arg-type]
@@ -135,8 +135,8 @@ class Grid:
                 style=column.style,
             )
         for row in self.rows:
-            made.add_row(*row)
-        return made
+            table.add_row(*row)
+        return table
 
 
 class Group:

@@ -54,7 +54,7 @@ def test_without_data_the_turns_are_said(file: Path) -> None:
     status, text = run(file, "--timing-only", "--decide", "looping/y=10")
     assert status == 0, text
     assert "looping/y 10" in text
-    assert "as was said" in text
+    assert "as stated" in text
 
 
 @pytest.mark.parametrize(
