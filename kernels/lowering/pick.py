@@ -16,8 +16,8 @@ from npusim.kernels.operator.operands import input_type
 from npusim.kernels.operator.operator import Call, Lowering, Rule, need
 
 _MOST_COPIES = 8
-"""Maximum number of copies that replace a pick. A pick costs two setups and the fetch of its indices, and cannot be issued
-ahead of time."""
+"""Maximum number of copies that replace a pick. A pick costs two setups and the fetch of its indices, and it cannot be
+issued ahead of time."""
 
 
 class Picking(NamedTuple):

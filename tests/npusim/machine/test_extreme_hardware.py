@@ -26,11 +26,7 @@ def _fields(table: type[Section], prefix: str = "") -> Iterator[tuple[str, Any]]
             yield from _fields(field.table, f"{prefix}{key}.")
 
 
-NUMBERS = {
-    path: field
-    for path, field in _fields(Hardware)
-    if field.json in ("integer", "number") and not field.choices
-}
+NUMBERS = {path: field for path, field in _fields(Hardware) if hasattr(field, "bounds")}
 
 
 def test_every_number_has_finite_limits() -> None:
