@@ -1,4 +1,4 @@
-"""A network written in NCHW takes the cycles of its twin in NHWC, and what its inputs and outputs take to turn."""
+"""A network in NCHW takes the cycles of its twin in NHWC, and those of the transposes of its inputs and outputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A front door is one row: a tiny format of batch, channels, height, width that only this test knows."""
+"""A front end is one row: a tiny format of batch, channels, height, width that only this test knows."""
 
 from __future__ import annotations
 
