@@ -14,7 +14,7 @@ from npusim.numbers.run import SCHEMA_VERSION, RunResult
 class TokenGroup:
     """Consecutive tokens that one program generates.
 
-    tokens: number of tokens, of each sequence.
+    tokens: number of tokens of each sequence.
     past:   number of tokens whose keys and values the program reads. Earlier tokens of the group have fewer.
     result: the run of the program for one token; it is the same for each.
     """
@@ -65,18 +65,18 @@ class Generation:
     @property
     def latency_ms(self) -> float:
         """The time from the start of the prompt to the last token, in ms."""
-        return self.first.latency_ms + sum(each.tokens * each.result.latency_ms for each in self.groups)
+        return self.first.latency_ms + sum(group.tokens * group.result.latency_ms for group in self.groups)
 
     @property
     def energy_uj(self) -> float:
         """The energy of the prompt and of all tokens, of all sequences, in uJ."""
-        further = sum(each.tokens * each.result.energy_uj.total for each in self.groups)
+        further = sum(group.tokens * group.result.energy_uj.total for group in self.groups)
         return self.first.energy_uj.total + further
 
     @property
     def further(self) -> int:
         """The number of tokens after the first, of each sequence."""
-        return sum(each.tokens for each in self.groups)
+        return sum(group.tokens for group in self.groups)
 
     @property
     def token_ms(self) -> float:
@@ -97,8 +97,8 @@ class Generation:
     def tokens(self) -> list[dict[str, Any]]:
         """Return position, time, energy and DRAM traffic of each token after the first."""
         rows: list[dict[str, Any]] = []
-        for each in self.groups:
-            result = each.result
+        for group in self.groups:
+            result = group.result
             row = {
                 "latency_ms": result.latency_ms,
                 "energy_uj": result.energy_uj.total,
@@ -106,8 +106,8 @@ class Generation:
             }
             # The first run gives the token at started + 1.
             rows += [
-                {"position": self.started + 2 + len(rows) + number, "past": each.past} | row
-                for number in range(each.tokens)
+                {"position": self.started + 2 + len(rows) + number, "past": group.past} | row
+                for number in range(group.tokens)
             ]
         return rows
 

@@ -17,45 +17,45 @@ from npusim.reports.words.reason import ending
 MOST_GROUPS = 8
 
 
-def summary(made: Generation, width: int) -> RenderableType:
+def summary(result: Generation, width: int) -> RenderableType:
     """Return the summary for a terminal of `width` columns."""
-    estimate = f"ESTIMATE without weights: {made.weights}, {show.count(made.parameters)} parameters\n"
-    return Group(heading(run_data(made.first)), Text(estimate), facts(_rows(made), width))
+    estimate = f"ESTIMATE without weights: {result.weights}, {show.count(result.parameters)} parameters\n"
+    return Group(heading(run_data(result.first)), Text(estimate), facts(_rows(result), width))
 
 
-def _rows(made: Generation) -> Iterable[tuple[str, str, str]]:
-    first, several = made.first, f" of each of {made.batch} sequences" if made.batch > 1 else ""
-    read = max(made.prompt, made.source)
-    behind = f", behind an encoder that reads {made.source}" if made.source > made.prompt else ""
+def _rows(result: Generation) -> Iterable[tuple[str, str, str]]:
+    first, several = result.first, f" of each of {result.batch} sequences" if result.batch > 1 else ""
+    read = max(result.prompt, result.source)
+    behind = f", behind an encoder that reads {result.source}" if result.source > result.prompt else ""
     yield (
         "First token",
         show.time(first.latency_ms),
-        f"after a prompt of {made.prompt} tokens{several}{behind}: "
-        f"{show.digits(read * made.batch / first.latency_ms * 1e3)} tokens/s\n"
+        f"after a prompt of {result.prompt} tokens{several}{behind}: "
+        f"{show.digits(read * result.batch / first.latency_ms * 1e3)} tokens/s\n"
         + first.uncertainty.words("latency"),
     )
     yield from _limit(first)
-    if made.groups:
+    if result.groups:
         yield (
             "Token",
-            show.time(made.token_ms),
-            f"on average over {made.further} further tokens{several}: {show.digits(made.tokens_per_s)} tokens/s",
+            show.time(result.token_ms),
+            f"on average over {result.further} further tokens{several}: {show.digits(result.tokens_per_s)} tokens/s",
         )
-        last = made.groups[-1]
+        last = result.groups[-1]
         yield from _limit(last.result)
-        yield "Energy", show.energy(made.token_uj), "per further token, with DRAM and host"
+        yield "Energy", show.energy(result.token_uj), "per further token, with DRAM and host"
     yield (
         "Cache",
-        show.size(made.kept_bytes),
-        f"at the end: keys and values, {show.size(made.cache_bytes)} per token",
+        show.size(result.kept_bytes),
+        f"at the end: keys and values, {show.size(result.cache_bytes)} per token",
     )
     yield (
         "All",
-        show.time(made.latency_ms),
-        f"from the prompt to the last of {made.new} tokens, {show.energy(made.energy_uj)}",
+        show.time(result.latency_ms),
+        f"from the prompt to the last of {result.new} tokens, {show.energy(result.energy_uj)}",
     )
-    if len(made.groups) > 1:
-        shown = made.groups[:MOST_GROUPS]
+    if len(result.groups) > 1:
+        shown = result.groups[:MOST_GROUPS]
         for each in shown:
             yield (
                 "" if each is not shown[0] else "By position",
@@ -63,8 +63,8 @@ def _rows(made: Generation) -> Iterable[tuple[str, str, str]]:
                 f"with the keys and values of {each.past} tokens: {each.tokens} token"
                 + "s" * (each.tokens > 1),
             )
-        if len(made.groups) > len(shown):
-            yield "", "...", f"{len(made.groups) - len(shown)} more in --json"
+        if len(result.groups) > len(shown):
+            yield "", "...", f"{len(result.groups) - len(shown)} more in --json"
 
 
 def _limit(result: RunResult) -> Iterable[tuple[str, str, str]]:
