@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from npusim.isa.hardware.hardware import Hardware
     from npusim.isa.program.program import Program
     from npusim.kernels.graph.builder import GraphBuilder
+    from npusim.kernels.graph.caches import caches_in_place
     from npusim.kernels.graph.graph import Graph
     from npusim.kernels.operator.registered import register_operator, unregister_operator
     from npusim.quantization.quantization import quantize
@@ -53,6 +54,7 @@ __all__ = [
     "Verification",
     "WhatIf",
     "__version__",
+    "caches_in_place",
     "compare",
     "compile",
     "generate",
@@ -85,6 +87,7 @@ _HOMES = {
     "TensorType": "npusim.isa.base.tensor",
     "Verification": "npusim.verification.verdicts",
     "WhatIf": "npusim.views.what_if",
+    "caches_in_place": "npusim.kernels.graph.caches",
     "compare": "npusim.views.comparison",
     "compile": "npusim.session.api",
     "generate": "npusim.session.generation",

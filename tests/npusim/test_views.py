@@ -20,8 +20,9 @@ from .study.spaces import digits, space_file
 PUBLIC = {
     "Comparison", "Graph", "GraphBuilder", "Hardware", "NpusimError", "Program", "Quantization", "RunResult",
     "TensorType", "Verification", "WhatIf", "__version__",
-    "compare", "compile", "generate", "hardware", "load", "load_program", "models", "quantize", "register_operator",
-    "reset_states", "run", "save_program", "simulate", "states", "unregister_operator", "verify", "what_if",
+    "caches_in_place", "compare", "compile", "generate", "hardware", "load", "load_program", "models", "quantize",
+    "register_operator", "reset_states", "run", "save_program", "simulate", "states", "unregister_operator",
+    "verify", "what_if",
 }  # fmt: skip
 
 
