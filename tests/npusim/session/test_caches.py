@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
 
 import npusim
@@ -15,8 +13,8 @@ from npusim.kernels.graph.builder import unshaped
 from npusim.kernels.graph.graph import Graph
 
 from ...graphs import Sketch
+from ...llm import LLM, Decoder, steps_of, stored
 
-LLM = Path(__file__).resolve().parents[4] / "shared" / "llm"
 WIDTH, PLACES = 16, 12
 PROBABILITIES = Quantization((1 / 256,), (-128,))
 
@@ -110,20 +108,11 @@ def test_what_is_no_cache_is_refused(graph: Graph, message: str) -> None:
     assert str(fault.value) == message
 
 
-def steps_of(name: str) -> list[dict[str, Any]]:
-    values = dict(np.load(LLM / f"{name}.npz"))
-    count = 1 + max(int(key[1 : key.index("_")]) for key in values)
-    return [
-        {key.partition("_in_")[2]: data for key, data in values.items() if key.startswith(f"s{step}_in_")}
-        for step in range(count)
-    ]
-
-
 @pytest.mark.slow
 def test_a_decoder_with_a_fixed_cache_keeps_it_as_states() -> None:
     """Ten tokens of ../shared/llm through states: the logits and the caches that the definition gives."""
     name = "llama_static_cache_s8"
-    expected = dict(np.load(LLM / f"{name}.def.npz"))
+    expected = stored(name)
     graph = npusim.caches_in_place(npusim.load(LLM / f"{name}.onnx"))
     program = npusim.compile(graph, "edge-128-float")
     assert not program.host_calls
@@ -141,29 +130,11 @@ def test_a_decoder_with_a_fixed_cache_keeps_it_as_states() -> None:
 @pytest.mark.parametrize("name", ["opset23_attention_int4", "genai_gqa_int4"])
 def test_the_steps_of_a_decoder_are_its_prefill_of_the_whole(name: str) -> None:
     """The past grows from step to step; logits and keys of all steps have the bytes of one run over all tokens."""
-    file, steps = LLM / f"{name}.onnx", steps_of(name)
-    model = onnx.load(file)
-    open_inputs = {
-        each.name: tuple(size.dim_value for size in each.type.tensor_type.shape.dim)
-        for each in model.graph.input
-        if each.name not in steps[0]
-    }
-    names = [each.name for each in model.graph.output]
-
-    def run(given: dict[str, Any], past: dict[str, Any]) -> dict[str, Any]:
-        feed = dict(given)
-        for key, shape in open_inputs.items():
-            before = past.get(key.replace("past_key_values", "present"))
-            feed[key] = np.zeros(shape, np.float32) if before is None else before
-        graph = npusim.load(file, sizes={key: value.shape for key, value in feed.items()})
-        return dict(
-            zip(names, npusim.simulate(npusim.compile(graph, "edge-128-float"), feed).outputs, strict=True)
-        )
-
+    decoder, steps = Decoder(name), steps_of(name)
     present: dict[str, Any] = {}
     logits = []
     for step in steps:
-        present = run(step, present)
+        present = decoder.run(step, present)
         logits.append(present["logits"])
     tokens = np.concatenate([step["input_ids"] for step in steps], 1)
     count = tokens.shape[1]
@@ -175,7 +146,7 @@ def test_the_steps_of_a_decoder_are_its_prefill_of_the_whole(name: str) -> None:
     else:
         whole["seqlens_k"] = np.array([count - 1], np.int32)
         whole["total_sequence_length"] = np.array(count, np.int32)
-    at_once = run(whole, {})
+    at_once = decoder.run(whole, {})
     assert np.concatenate(logits, 1).tobytes() == at_once["logits"].tobytes()
     assert {key: value.tobytes() for key, value in present.items() if key != "logits"} == {
         key: value.tobytes() for key, value in at_once.items() if key != "logits"
