@@ -215,7 +215,12 @@ def _arranged(residents: Residents) -> _Arranged:
             return _attempt(residents, chains, weaves)
         except DoesNotFit as failure:
             fused = any(failure.item in weave.items for weave in weaves.values())
-            residents = shrink(residents, failure.item, fused)
+            before, residents = residents, shrink(residents, failure.item, fused)
+            if residents.roots == before.roots:
+                # Those of equal parts would fail for the same reason, one attempt later each.
+                allowance = residents.allowance(failure.item)
+                for item in residents.network.equal_items(failure.item):
+                    residents = residents.allowing(item, allowance)
     raise AssertionError("more attempts than steps")
 
 

@@ -205,6 +205,20 @@ class Network:
     memo: Memo = field(default_factory=Memo)
     parts: Shortened | None = None
 
+    def equal_items(self, index: int) -> list[int]:
+        """Return the items of all equal parts that correspond to an item, itself included; none outside of them."""
+        node = self.items[index].node
+        if (
+            self.parts is None
+            or not self.parts.begin <= node < self.parts.begin + self.parts.kept * self.parts.size
+        ):
+            return []
+        begin = index
+        while begin and self.items[begin - 1].node == node:
+            begin -= 1
+        firsts = {item.node: number for number, item in reversed(list(enumerate(self.items)))}
+        return [firsts[each] + index - begin for each in self.parts.like(node)]
+
 
 class _Checked(NamedTuple):
     """What the checks of a graph found, which holds on every machine.

@@ -43,6 +43,10 @@ class Shortened(NamedTuple):
         """The number of parts that stay."""
         return (self.first - self.begin) // self.size
 
+    def like(self, node: int) -> range:
+        """Return the nodes of the equal parts of the shortened graph that correspond to one of them."""
+        return range(self.begin + (node - self.begin) % self.size, self.first, self.size)
+
     def shortened_node(self, number: int) -> int:
         """Return the node of the shortened graph that is or stands for a node of the whole one."""
         stop = self.first + self.removed * self.size
