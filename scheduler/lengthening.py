@@ -19,7 +19,14 @@ from npusim.isa.hardware.memories import Space
 from npusim.isa.program.program import Blank, Layer, Program
 from npusim.isa.program.repeat import Range, Repeat, remember
 from npusim.kernels.graph.graph import Graph
-from npusim.scheduler.emit.equal_parts import aligned, equal_parts, ranges_of, whole_program
+from npusim.scheduler.emit.equal_parts import (
+    FEWEST,
+    aligned,
+    equal_parts,
+    ranges_of,
+    whole_program,
+    with_fewer_parts,
+)
 from npusim.scheduler.network.network import Network, check_whole, prepare
 from npusim.scheduler.network.periods import Shortened, shortened
 
@@ -65,6 +72,8 @@ def lengthened(program: Program, parts: Shortened, graph: Graph) -> Program | No
         states=tuple(places.of(state.before) for state in graph.states),
         layers=tuple(_layers(short, parts, graph)),
     )
+    if repeat.number > FEWEST:
+        return remember(whole, with_fewer_parts(repeat), repeat)
     return remember(whole, repeat)
 
 

@@ -50,15 +50,15 @@ class Repeat(NamedTuple):
         return self.first + self.number * self.size
 
 
-_REPEATS = IdentityCache[Repeat]()
+_REPEATS = IdentityCache[tuple[Repeat, ...]]()
 
 
-def repeat_of(program: Program) -> Repeat | None:
-    """Return how a program repeats; None if that is not known, for example of one that was read from a file."""
-    return _REPEATS.get(program.code)
+def repeats_of(program: Program) -> tuple[Repeat, ...]:
+    """Return how a program repeats, with short programs of rising length; none for one that was read from a file."""
+    return _REPEATS.get(program.code) or ()
 
 
-def remember(program: Program, repeat: Repeat) -> Program:
+def remember(program: Program, *repeats: Repeat) -> Program:
     """Note how a program repeats, and return the program."""
-    _REPEATS.put(program.code, repeat)
+    _REPEATS.put(program.code, repeats)
     return program

@@ -65,11 +65,10 @@ def execute(
     inputs and for instructions that wait for each other forever.
     """
     if program.timing_only and not every_layer:
-        from npusim.isa.program.repeat import repeat_of  # no other program has equal parts
+        from npusim.isa.program.repeat import repeats_of  # no other program has equal parts
 
-        repeat = repeat_of(program)
-        if repeat is not None:
-            return _execute_short(program, repeat, hardware or program.hardware, progress)
+        if repeats := repeats_of(program):
+            return _execute_short(program, repeats, hardware or program.hardware, progress)
     system = System((hardware or program.hardware,))
     bindings = Bindings(inputs or (), states, host_functions or {}) if data else None
     job = system.submit(Executable.of(program), bindings, progress=progress)
@@ -79,22 +78,23 @@ def execute(
 
 
 def _execute_short(
-    program: Program, repeat: Repeat, hardware: Hardware, progress: Progress | None
+    program: Program, repeats: Sequence[Repeat], hardware: Hardware, progress: Progress | None
 ) -> Execution:
-    """Run the short form of a program of equal parts, and the whole one if the parts are not proven to recur."""
+    """Run a short form of a program of equal parts, and the whole one if the parts are proven to recur in none."""
     from npusim.machine.repetition import PartWatch  # only for programs of equal parts
 
     validate(program, ())
-    system = System((hardware,))
-    job = system.submit(Executable.of(replace(repeat.short, hardware=hardware)), progress=progress)
-    job.watch = watch = PartWatch(repeat, program.layer_of)
-    system.run()
-    if watch.between is None:
-        execution = execute(program, hardware=hardware, data=False, progress=progress, every_layer=True)
-        return replace(execution, equal_layers=f"equal layers were simulated one by one: {watch.why}")
-    execution = job.runs[0].parts[0].execution
-    note = f"{repeat.copies} layers that are equal to the one before were counted, not simulated"
-    return replace(execution, equal_layers=note)
+    for repeat in repeats:
+        system = System((hardware,))
+        job = system.submit(Executable.of(replace(repeat.short, hardware=hardware)), progress=progress)
+        job.watch = watch = PartWatch(repeat, program.layer_of)
+        system.run()
+        if watch.between is not None:
+            execution = job.runs[0].parts[0].execution
+            note = f"{repeat.copies} layers that are equal to the one before were counted, not simulated"
+            return replace(execution, equal_layers=note)
+    execution = execute(program, hardware=hardware, data=False, progress=progress, every_layer=True)
+    return replace(execution, equal_layers=f"equal layers were simulated one by one: {watch.why}")
 
 
 class System:

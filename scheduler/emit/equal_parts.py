@@ -24,7 +24,7 @@ from npusim.isa.instructions.word import WAITS
 from npusim.isa.program.program import Buffer, MemoryImage, Program
 from npusim.isa.program.repeat import Range, Repeat
 
-_FEWEST = 3
+FEWEST = 3
 """Fewest equal parts: the machine compares its states before the second and before the third."""
 
 _ADDRESSES = ("index", "source", "target")
@@ -63,7 +63,7 @@ def equal_parts(program: Program, layers: int) -> Parts | None:
         edges = np.flatnonzero(np.diff(np.concatenate(([0], same, [0])))).tolist()
         for first, end in zip(edges[::2], edges[1::2], strict=True):
             parts = Parts(first, size, (end - first) // size + 1)
-            if parts.number >= _FEWEST and (best is None or parts.number > best.number):
+            if parts.number >= FEWEST and (best is None or parts.number > best.number):
                 best = parts
     return best
 
@@ -186,15 +186,18 @@ def ranges_of(program: Program, parts: Parts) -> tuple[Range, ...] | None:
 
 
 def whole_program(repeat: Repeat) -> Program:
-    """Return the program with all copies of the last part. Its layers and tensors are still those of the short one."""
+    """Return the program with all copies of the last part; negative ones are removed.
+
+    Its layers and tensors are still those of the short one.
+    """
     short, end, size, copies = repeat.short, repeat.end, repeat.size, repeat.copies
-    begin = end - size
+    begin, kept = end - size, end + min(copies, 0) * size
     positions = np.concatenate(
-        (np.arange(end), np.tile(np.arange(begin, end), copies), np.arange(end, len(short.code)))
+        (np.arange(kept), np.tile(np.arange(begin, end), max(copies, 0)), np.arange(end, len(short.code)))
     )
     copy = np.concatenate(
         (
-            np.zeros(end, np.int64),
+            np.zeros(kept, np.int64),
             np.repeat(np.arange(1, copies + 1), size),
             np.full(len(short.code) - end, copies),
         )
@@ -222,6 +225,28 @@ def whole_program(repeat: Repeat) -> Program:
         buffers=tuple(_buffers(repeat)),
     )
     return replace(made, dram_size_bytes=made.code_address + made.code_size_bytes)
+
+
+def with_fewer_parts(repeat: Repeat) -> Repeat:
+    """Return how the same program repeats if its short form has only 3 of the equal parts.
+
+    Its buffers are left out, because only the machine executes it.
+    """
+    short, layers = repeat.short, repeat.layers
+    removed = repeat.number - FEWEST
+    fewer = whole_program(repeat._replace(copies=-removed))
+    stop = int(fewer.layer_of[repeat.end - removed * repeat.size - 1])
+    return repeat._replace(
+        short=replace(
+            fewer, layers=(*short.layers[:stop], *short.layers[stop + removed * layers :]), buffers=()
+        ),
+        number=FEWEST,
+        copies=repeat.copies + removed,
+        ranges=tuple(
+            each._replace(last=each.last - removed * each.step, end=each.end - removed * each.step)
+            for each in repeat.ranges
+        ),
+    )
 
 
 def _offsets(repeat: Repeat, spaces: Numbers, addresses: Numbers, copy: Numbers) -> Numbers:

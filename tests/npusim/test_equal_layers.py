@@ -20,7 +20,7 @@ from npusim.frontends.transformer.published import configuration
 from npusim.frontends.transformer.weights import parse
 from npusim.isa.instructions.table import decode_all, encode_all
 from npusim.isa.program.program import Program
-from npusim.isa.program.repeat import repeat_of
+from npusim.isa.program.repeat import repeats_of
 from npusim.isa.program.validate import validate
 from npusim.kernels.graph.graph import Graph
 from npusim.machine.system import execute
@@ -97,7 +97,7 @@ def test_every_number_is_that_of_all_layers(model: TransformerConfig, machine: t
         program = compiled(model, tokens, past, *machine)
         line = assert_equal(program)
         counted += "counted, not simulated" in line
-        assert line or repeat_of(program) is None
+        assert line or not repeats_of(program)
     assert counted or machine[0] == "edge-128"
 
 
@@ -105,7 +105,10 @@ def test_every_number_is_that_of_all_layers(model: TransformerConfig, machine: t
 def test_layers_of_a_decode_step_are_counted() -> None:
     program = small()
     line = assert_equal(program)
-    assert line == "8 layers that are equal to the one before were counted, not simulated"
+    assert line in {
+        f"{number} layers that are equal to the one before were counted, not simulated"
+        for number in range(SMALL.layers - KEPT, SMALL.layers)
+    }
     assert npusim.simulate(program, timing_only=True).to_dict()["equal_layers"] == line
     assert "equal_layers" not in npusim.simulate(program, timing_only=True, every_layer=True).to_dict()
 
@@ -115,8 +118,8 @@ def test_the_program_does_the_work_of_all_layers() -> None:
     """Multiply-accumulates, layers, names and constants are those of a compilation without equal parts."""
     graph, machine = graph_of(SMALL, 1, 64), npusim.hardware("mobile-4096")
     program, plain = small(), _by_estimates(prepare(graph, machine))
-    assert repeat_of(program) is not None
-    assert repeat_of(plain) is None
+    assert repeats_of(program)
+    assert not repeats_of(plain)
     assert [replace(layer, unit="") for layer in program.layers] == [
         replace(layer, unit="") for layer in plain.layers
     ]
@@ -138,7 +141,7 @@ def test_a_program_is_checked_and_read_as_any_other(tmp_path: Path) -> None:
     npusim.save_program(program, tmp_path / "small.npu")
     read = npusim.load_program(tmp_path / "small.npu")
     assert isinstance(read, Program)
-    assert repeat_of(read) is None
+    assert not repeats_of(read)
     assert numbers(read, every_layer=False) == numbers(program, every_layer=False)
 
 
@@ -165,8 +168,7 @@ def test_a_layer_that_differs_ends_the_run_of_equal_ones() -> None:
 @pytest.mark.parametrize("field", ["row_halvings", "waits"])
 def test_a_part_with_another_instruction_is_none_of_the_equal_ones(field: str) -> None:
     program = small()
-    repeat = repeat_of(program)
-    assert repeat is not None
+    *_, repeat = repeats_of(program)
     short, layers = repeat.short, repeat.layers
     assert equal_parts(short, layers) is not None
     instructions = decode_all(short.code)
