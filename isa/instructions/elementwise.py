@@ -65,8 +65,8 @@ class Binary(Formatted, Grid):
     8-bit data, whose factors are quotients of scales. Operands and output may differ in type, and the multiplier
     fields hold the bits of float32 scales or factors.
 
-    float16 and float32 compute the function, then an activation. int32 computes it on integers without scale; results
-    wrap to 32 bits.
+    float16 and float32 compute the function, then an activation. int32 and int64 compute it on integers without scale;
+    results wrap.
     """
 
     mnemonic: ClassVar[str] = "vec.binary"
@@ -126,12 +126,14 @@ class Binary(Formatted, Grid):
         if self.name in RELATIONS and self.number_format.arithmetic == "fixed_point":
             return {MAX if SCALES[self.scale] == "codes" else ADD: 1}
         steps: Mapping[str, int] = self.way.steps(1)
+        if self.number_format.name == "int64":
+            return dict.fromkeys(steps, 3 if self.name == "mul" else 2)
         return steps
 
     def faults(self) -> list[str]:
         """There is at least one element, the clamp is within the output's type, fixed-point multipliers are below 2^31,
         and the format has the function. Exact comparisons have multipliers up to 2^24 and shifts of 0..16, so that
-        products fit into 64 bits. Comparisons and int32 have no activation.
+        products fit into 64 bits. Comparisons and integers without scale have no activation.
         """
         messages, of = Grid.faults(self) + self.function_faults(), self.number_format
         if of.name == "int16" and self.name not in INT16_NAMES:
@@ -367,7 +369,7 @@ def _in_floats(i: Binary, a: Values, b: Values) -> Values:
 
 
 def _whole(combine: Callable[[Any, Any], Any]) -> Callable[[Binary, Values, Values], Values]:
-    """Return the implementation of a numpy function of two int32 operands."""
+    """Return the implementation of a numpy function of two operands that are integers without scale."""
 
     def compute(i: Binary, a: Values, b: Values) -> Values:
         return stored(combine(a, b), np.uint8 if i.name in RELATIONS else i.dtype)
@@ -383,7 +385,7 @@ WHOLE: Mapping[str, Callable[[Any, Any], Any]] = {
     "min": np.minimum,
     **RELATIONS,
 }
-"""The functions of two int32 operands."""
+"""The functions of two operands that are integers without scale."""
 
 ADD, MUL, MAX, DIVIDE = "vector_add_q8", "vector_mul_q8", "vector_max", "vector_divide"
 _LITERAL_ACTIONS = {"mul": "literal_mul", "prelu": "literal_mul", "div": "literal_divide"}

@@ -58,13 +58,14 @@ FORMATS = (
     Format("float16", 2, "float16_lanes", "float"),
     Format("float32", 4, "float32_lanes", "float"),
     Format("int32", 4, "float32_lanes", "whole"),
+    Format("int64", 8, "float32_lanes", "whole"),
 )
 """The values of the field `format`. "as_float32" is 8-bit data that is dequantized, computed in float32, and
 quantized again, as ONNX does. int32 uses the lanes of float32, whose adders, multipliers and comparators are assumed to
-take integers of 32 bits in the same cycles and for the same energy."""
+take integers of 32 bits in the same cycles and for the same energy. int64 takes two such steps, and a product three."""
 FORMAT_NAMES = tuple(row.name for row in FORMATS)
 FLOAT_TYPES = tuple(row.name for row in FORMATS if row.arithmetic == "float")
-_OF_DTYPE = {"int8": 0, "uint8": 0, "int16": 1, "float16": 3, "float32": 4, "int32": 5}
+_OF_DTYPE = {"int8": 0, "uint8": 0, "int16": 1, "float16": 3, "float32": 4, "int32": 5, "int64": 6}
 
 
 def format_of(dtype: str) -> int:

@@ -141,13 +141,13 @@ def float32_lanes(call: Call, hardware: Hardware) -> bool:
 
 
 def _whole_inputs(call: Call) -> bool:
-    """on float units all inputs are int32, and there is no activation"""
+    """on float units all inputs are int32, or all are int64, and there is no activation"""
     kinds = {tensor.dtype for tensor in call.inputs if tensor is not None}
-    return kinds == {"int32"} and getattr(call.parameters, "activation", "none") == "none"
+    return kinds in ({"int32"}, {"int64"}) and getattr(call.parameters, "activation", "none") == "none"
 
 
 def whole_binary_lowering(name: str) -> Lowering:
-    """Return the lowering of a function of two int32 operands, by its name."""
+    """Return the lowering of a function of two operands that are integers without scale, by its name."""
     return Lowering(
         "vector",
         (_whole_inputs, elements_on_npu),

@@ -86,10 +86,10 @@ def _operand(rng: np.random.Generator, rows: int, row_bytes: int, size: int) -> 
 
 
 def _binary(rng: np.random.Generator, element: int) -> Binary:
-    size = 4 if element else 2
+    whole = str(rng.choice(["int32", "int64"])) if element and rng.random() < 0.3 else ""
+    size = 8 if whole == "int64" else 4 if element else 2
     columns = draw_size(rng, 200)
     rows = draw_size(rng, max(1, MAX_ELEMENTS // columns))
-    whole = bool(element) and rng.random() < 0.3
     names = list(WHOLE) if whole else [row.name for row in BINARY]
     function = names[int(rng.integers(0, len(names)))]
     a_row, a_column, a_bytes = _operand(rng, rows, columns * size, size)
@@ -98,7 +98,7 @@ def _binary(rng: np.random.Generator, element: int) -> Binary:
     if (a_row, a_column) == (columns * size, 1) and function not in RELATIONS and rng.random() < 0.3:
         output = a
     return Binary(
-        format=format_of("int32") if whole else _format(element),
+        format=format_of(whole) if whole else _format(element),
         function=NAMES.index(function),
         a=a,
         b=b,

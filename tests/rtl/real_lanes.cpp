@@ -291,9 +291,9 @@ unsigned real_binary(unsigned function, unsigned activation, unsigned a, unsigne
     return bits(activated(binary(function, real(a), real(b)), activation));
 }
 
-// Integers of 32 bits, whose sums, differences and products wrap.
-unsigned whole_binary(unsigned function, unsigned a, unsigned b) {
-    const int32_t x = int32_t(a), y = int32_t(b);
+// Integers of 32 or 64 bits, whose sums, differences and products wrap; the upper bits of 32 are not stored.
+unsigned long long whole_binary(unsigned function, unsigned bits, unsigned long long a, unsigned long long b) {
+    const int64_t x = bits == 64 ? int64_t(a) : int32_t(a), y = bits == 64 ? int64_t(b) : int32_t(b);
     switch (function) {
         case BINARY_ADD: return a + b;
         case BINARY_SUB: return a - b;

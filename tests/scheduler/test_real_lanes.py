@@ -248,13 +248,15 @@ def test_cycles_by_hand(dtype: str, elements: int, cycles: int) -> None:
     assert relu.cost(Context(WITH)).cycles == cycles
 
 
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
 @pytest.mark.parametrize("op", ["add", "sub", "mul", "maximum", "minimum", "less", "equal", "greater_equal"])
-def test_integers_of_32_bits_use_the_lanes_of_float32(op: str) -> None:
+def test_integers_without_scale_use_the_lanes_of_float32(op: str, dtype: str) -> None:
     """Sums and products wrap; a scalar and a row broadcast."""
     rng = np.random.default_rng(1)
     for shapes in (((7, 30), (7, 30)), ((7, 30), (30,)), ((), (7, 30))):
-        graph = one(op, "int32", *shapes, result="bool" if op in RELATIONS else "")
-        values = [rng.integers(-(1 << 31), 1 << 31, shape).astype(np.int32) for shape in shapes]
+        graph = one(op, dtype, *shapes, result="bool" if op in RELATIONS else "")
+        ends = np.iinfo(dtype)
+        values = [np.asarray(rng.integers(ends.min, ends.max, shape, dtype)) for shape in shapes]
         values[0].flat[0] = np.broadcast_to(values[1], values[0].shape).flat[0] if shapes[0] else 0
         fast, slow = (npusim.simulate(npusim.compile(graph, machine), values) for machine in (WITH, WITHOUT))
         assert ([layer.unit for layer in fast.layers], [layer.unit for layer in slow.layers]) == (

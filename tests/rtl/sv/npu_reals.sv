@@ -15,7 +15,12 @@ package npu_reals;
     int unsigned a,
     int unsigned b
   );
-  import "DPI-C" function int unsigned whole_binary(int unsigned function_number, int unsigned a, int unsigned b);
+  import "DPI-C" function longint unsigned whole_binary(
+    int unsigned function_number,
+    int unsigned bits,
+    longint unsigned a,
+    longint unsigned b
+  );
   import "DPI-C" function int unsigned real_unary(
     int unsigned function_number,
     int unsigned alpha,

@@ -25,8 +25,7 @@ module real_bench
   count_t source_bytes, target_bytes;
   logic [LANES-1:0] a_enable, b_enable, write;
   address_t [LANES-1:0] a_address, b_address, write_address;
-  wide_t [LANES-1:0] a_data, b_data;
-  real_t [LANES-1:0] write_data;
+  wide_t [LANES-1:0] a_data, b_data, write_data;
   real_straps_t unit_straps;
   for (genvar k = 0; k < 6; k++) assign unit_straps[32*(5-k)+:32] = straps[k];
   assign array_active = 0;
@@ -58,7 +57,7 @@ module real_bench
 
   always_ff @(posedge clk) begin
     for (int lane = 0; lane < LANES; lane++) begin
-      for (int k = 0; k < 4; k++) begin
+      for (int k = 0; k < 8; k++) begin
         if (write[lane] && count_t'(k) < target_bytes) begin
           memory[INDEX_BITS'(write_address[lane]+address_t'(k))] <= write_data[lane][8*k+:8];
         end

@@ -16,7 +16,7 @@ module real_lane
     input  wide_t          gathered,  // of the elements before this one
     input  count_t         number,    // of covered elements, this one included
     output wide_t          gathers,
-    output real_t          result
+    output wide_t          result
 );
   binary_t binary;
   unary_t unary;
@@ -38,8 +38,7 @@ module real_lane
     result = 0;
     case (word[7:0])
       BINARY_OPCODE:
-      if (32'(source) == STORED_INT32) value = whole_binary(32'(binary.function_), 32'(a), 32'(b));
-      else value = real_binary(32'(binary.function_), 32'(binary.activation), x, y);
+      if (32'(source) <= STORED_FLOAT32) value = real_binary(32'(binary.function_), 32'(binary.activation), x, y);
       UNARY_OPCODE: value = real_unary(32'(unary.function_), unary.alpha, x);
       REDUCE_OPCODE: begin
         gathers = real_reduce_step(32'(reduce.function_), 32'(first), gathered, x);
@@ -53,8 +52,10 @@ module real_lane
       if (32'(source) < STORED_FLOAT16 || 32'(source) > STORED_FLOAT32)
         value = real_of_code(convert.scale, 32'(convert.input_zero), x);
     endcase
-    if (32'(target) >= STORED_FLOAT16) result = real_narrowed(32'(target), value);
-    else if (word[7:0] == BINARY_OPCODE) result = value;  // a truth
-    else result = code_of_real(32'(target), convert.scale, 32'(convert.output_zero), value);
+    if (word[7:0] == BINARY_OPCODE && 32'(source) > STORED_FLOAT32)
+      result = whole_binary(32'(binary.function_), 8 * stored_bytes(source), a, b);
+    else if (32'(target) >= STORED_FLOAT16) result = 64'(real_narrowed(32'(target), value));
+    else if (word[7:0] == BINARY_OPCODE) result = 64'(value);  // a truth
+    else result = 64'(code_of_real(32'(target), convert.scale, 32'(convert.output_zero), value));
   end
 endmodule

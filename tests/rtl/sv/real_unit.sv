@@ -31,7 +31,7 @@ module real_unit
     input  wide_t          [LANES-1:0]     b_data,
     output logic           [LANES-1:0]     write,
     output address_t       [LANES-1:0]     write_address,
-    output real_t          [LANES-1:0]     write_data
+    output wide_t          [LANES-1:0]     write_data
 );
   logic [575:0] held;
   always_ff @(posedge clk) if (start) held <= word;
@@ -51,7 +51,8 @@ module real_unit
   logic wide;
   always_comb begin
     source = 3'(32'(unary.format) == FORMAT_FLOAT32 ? STORED_FLOAT32
-        : 32'(unary.format) == FORMAT_INT32 ? STORED_INT32 : STORED_FLOAT16);
+        : 32'(unary.format) == FORMAT_INT32 ? STORED_INT32
+        : 32'(unary.format) == FORMAT_INT64 ? STORED_INT64 : STORED_FLOAT16);
     target = source;
     if (held[7:0] == CONVERT_OPCODE) begin
       source = convert.source;
@@ -131,7 +132,9 @@ module real_unit
       default: ;
     endcase
     case (held[7:0])
-      BINARY_OPCODE: stays = binary_cycles(binary.function_);
+      BINARY_OPCODE:
+      stays = binary_cycles(binary.function_) *
+          (32'(source) != STORED_INT64 ? 1 : 32'(binary.function_) == BINARY_MUL ? 3 : 2);
       UNARY_OPCODE: stays = unary_cycles(unary.function_);
       CONVERT_OPCODE:
       stays = 32'(target) < STORED_FLOAT16 ? straps.float_divide_cycles
