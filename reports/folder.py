@@ -32,23 +32,23 @@ class ReportFile:
 
 def files() -> tuple[ReportFile, ...]:
     """Return every file of the folder. Data comes first, so that it is written even if a figure fails."""
-    found = [
+    rows = [
         ReportFile(entry.file, entry.purpose, _text(entry.render_charts)) for entry in REPORTS if entry.file
     ]
     for name, table in tables.TABLES.items():
         purpose = " ".join((table.__doc__ or "").split()).rstrip(".")
-        found.append(ReportFile(f"{name}.csv", purpose[0].lower() + purpose[1:], _csv(table)))
+        rows.append(ReportFile(f"{name}.csv", purpose[0].lower() + purpose[1:], _csv(table)))
         if has_parquet():
-            found.append(ReportFile(f"{name}.parquet", "", _parquet(table)))
-    found.append(ReportFile(PAGE, "this page", _text(page)))
+            rows.append(ReportFile(f"{name}.parquet", "", _parquet(table)))
+    rows.append(ReportFile(PAGE, "this page", _text(page)))
     for name, draw in figures.FIGURES.items():
         purpose, drawn = (draw.__doc__ or "").split(".")[0], lru_cache(1)(draw)
         purposes = (f"figure: {purpose[0].lower()}{purpose[1:]}", "", "")
-        found += [
+        rows += [
             ReportFile(f"{name}.{kind}", text, _figure(drawn, kind))
             for kind, text in zip(figures.FORMATS, purposes, strict=True)
         ]
-    return tuple(found)
+    return tuple(rows)
 
 
 def writers(result: RunResult, wanted: Mapping[Path, ReportFile]) -> dict[Path, Writer]:

@@ -81,17 +81,17 @@ def _child(place: dict[str, Any], name: str, closed: bool) -> dict[str, Any]:
     optional, lists = "?" in name, name.count("[]")
     name = name.replace("?", "").replace("[]", "")
     if name == "*":
-        found: dict[str, Any] = place.setdefault("additionalProperties", {})
+        child: dict[str, Any] = place.setdefault("additionalProperties", {})
     else:
         place.setdefault("additionalProperties", not closed)
         required = place.setdefault("required", [])
         if not optional and name not in required:
             required.append(name)
-        found = place.setdefault("properties", {}).setdefault(name, {})
+        child = place.setdefault("properties", {}).setdefault(name, {})
     for _ in range(lists):
-        found["type"] = "array"
-        found = found.setdefault("items", {})
-    return found
+        child["type"] = "array"
+        child = child.setdefault("items", {})
+    return child
 
 
 def _type(words: str) -> dict[str, Any]:
@@ -103,11 +103,11 @@ def _type(words: str) -> dict[str, Any]:
             "items": _type(words[8:].removesuffix("?")),
         }
     kinds = words.removesuffix("?").split(" or ")
-    found = [
+    schemas = [
         _reference(kind[1:]) if kind[0] == "@" else {} if kind == "any" else {"type": kind} for kind in kinds
     ]
-    found += [{"type": "null"}] if nullable and {} not in found else []
-    return found[0] if len(found) == 1 else {"anyOf": found}
+    schemas += [{"type": "null"}] if nullable and {} not in schemas else []
+    return schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
 
 
 # docs/json.md

@@ -81,17 +81,17 @@ def lengths(weights: NDArray[Any], zero_point: int, skips: bool = False) -> Leng
     The result takes a sixteenth of the weights' bytes, and the computation a few megabytes more.
     """
     groups = -(-weights.size // GROUP)
-    found, first = Lengths(np.empty(groups, np.uint16), np.empty(groups, np.uint16)), 0
+    result, first = Lengths(np.empty(groups, np.uint16), np.empty(groups, np.uint16)), 0
     for codes, count in _parts(weights, zero_point):
         folded = _folded(codes, zero_point, weights.dtype)
         modes, quotients, sums = _choose_modes(folded, codes if skips else None, count)
         part = slice(first, first + len(modes))
         held = np.full(len(modes), GROUP, np.int64)
         held[-1] -= -count % GROUP
-        found.unary_bits[part] = np.where(_coded(modes), sums + held, 0)
-        found.low_bytes[part] = _low_bytes(modes, count, quotients)
+        result.unary_bits[part] = np.where(_coded(modes), sums + held, 0)
+        result.low_bytes[part] = _low_bytes(modes, count, quotients)
         first = part.stop
-    return found
+    return result
 
 
 def unpack(packed: Bytes, count: int, zero_point: int) -> Bytes:
@@ -439,7 +439,7 @@ def _low_values(stream: Bytes, modes: Bytes, count: int, quotients: NDArray[np.u
         width = mode - SKIPPING + _SKIPPING_LEAST
         front = np.argsort(quotients[chosen] == 0, axis=1, kind="stable")
         kept = _of_bits(padded[starts[chosen, np.newaxis] + np.arange(8 * width)], width)
-        found = np.zeros((len(chosen), GROUP), np.uint8)
-        np.put_along_axis(found, front, kept, axis=1)
-        low[chosen] = found
+        group = np.zeros((len(chosen), GROUP), np.uint8)
+        np.put_along_axis(group, front, kept, axis=1)
+        low[chosen] = group
     return low

@@ -86,13 +86,13 @@ def pack(weights: NDArray[Any], zero_point: int, skips: bool = False) -> bytes:
 def lengths(weights: NDArray[Any], zero_point: int, skips: bool = False) -> Lengths:
     """Return the cached result of `npusim.isa.arithmetic.packing.lengths`. Its arrays are read-only."""
     key = "lengths", _digest(weights), weights.dtype.char, zero_point, skips
-    found: Lengths | None = _MEMO.get(key)
-    if found is None:
-        found = packing.lengths(weights, zero_point, skips)
-        for each in found:
+    result: Lengths | None = _MEMO.get(key)
+    if result is None:
+        result = packing.lengths(weights, zero_point, skips)
+        for each in result:
             each.flags.writeable = False
-        _MEMO.keep(key, found, sum(each.nbytes for each in found))
-    return found
+        _MEMO.keep(key, result, sum(each.nbytes for each in result))
+    return result
 
 
 def unpack(packed: Bytes, count: int, zero_point: int) -> Bytes:

@@ -79,8 +79,8 @@ class Sections:
         data: the first `table_bytes` bytes of the file, or all of a shorter file. Raises the format's fault.
         """
         if not data.startswith(self.magic):
-            found = data[: len(self.magic)].hex(" ") or "nothing"
-            raise self.fault(f"not {self.noun}: begins with {found}, must begin with {self.magic.hex(' ')}")
+            start = data[: len(self.magic)].hex(" ") or "nothing"
+            raise self.fault(f"not {self.noun}: begins with {start}, must begin with {self.magic.hex(' ')}")
         if len(data) < _HEAD.size:
             raise self.fault(f"truncated: {len(data)} bytes, the header has {_HEAD.size}")
         _, version, count, checksum = _HEAD.unpack_from(data)

@@ -66,11 +66,11 @@ def sources_digest() -> str:
     """
     from hashlib import sha256
 
-    found = sha256()
+    digest = sha256()
     for name, path in sorted(_sources()):
         with open(path, "rb", buffering=0) as file:
-            found.update(name.encode() + b"\0" + sha256(file.read()).digest())
-    return found.hexdigest()
+            digest.update(name.encode() + b"\0" + sha256(file.read()).digest())
+    return digest.hexdigest()
 
 
 def _sources() -> Iterator[tuple[str, str]]:

@@ -118,10 +118,10 @@ class Standing:
 
         It holds if every changed key has a value that the agreement covers.
         """
-        found = next((each for each in self.agreements if each.quantity == quantity), None)
-        if found is None or not all(found.covers(path, value) for path, value in self.changed):
+        agreement = next((each for each in self.agreements if each.quantity == quantity), None)
+        if agreement is None or not all(agreement.covers(path, value) for path, value in self.changed):
             return None
-        return found
+        return agreement
 
     def words(self, quantity: Quantity) -> str:
         """Return the claim in words, or why there is none."""
@@ -191,8 +191,8 @@ def of_core(core: str) -> tuple[Agreement, float] | None:
     It is the agreement of the preset with the core's name, in which the host computes everything. None if there is no
     such agreement.
     """
-    found = next((each for each in agreements(core) if each.quantity == "latency"), None)
-    return None if found is None else (found, hardware(found.preset).clock_mhz)
+    agreement = next((each for each in agreements(core) if each.quantity == "latency"), None)
+    return None if agreement is None else (agreement, hardware(agreement.preset).clock_mhz)
 
 
 @lru_cache(maxsize=64)

@@ -62,15 +62,15 @@ def sources(name_or_path: str | Path, folder: Path | None = None) -> tuple[Path,
 
     Presets are left out. A path is relative to `folder`, if given. Raises HardwareError for a file that cannot be read.
     """
-    found: list[Path] = []
+    files: list[Path] = []
     path = _locate(name_or_path, folder)
-    while path.parent != PRESETS and path not in found:
-        found.append(path)
+    while path.parent != PRESETS and path not in files:
+        files.append(path)
         extends = read(path, _shown(path), user_file.HARDWARE, HardwareError).get("extends")
         if not isinstance(extends, str):
             break
         path = _locate(extends, path.parent)
-    return tuple(found)
+    return tuple(files)
 
 
 def from_dict(values: Mapping[str, Any], source: str = "hardware", given: Iterable[str] = ()) -> Hardware:
@@ -285,9 +285,9 @@ def _base(extends: object, path: Path, chain: tuple[Path, ...]) -> dict[str, Any
 
 def _validated(values: Mapping[str, Any], faults: dict[str, str]) -> Hardware | None:
     """Return the Hardware of plain values; for invalid values return None and add to `faults` by dotted path."""
-    found: list[Fault] = []
-    checked = Hardware.read(values, (), found)
-    for fault in found:
+    violations: list[Fault] = []
+    checked = Hardware.read(values, (), violations)
+    for fault in violations:
         unknown = fault.kind == "unknown"
         path = _path(fault.keys, values, exact=unknown)
         if unknown:
@@ -296,7 +296,7 @@ def _validated(values: Mapping[str, Any], faults: dict[str, str]) -> Hardware | 
             faults[path] = f"is missing, must be {_allowed(path)}"
         else:
             faults[path] = f"{short(fault.value)} is not {_allowed(path)}"
-    return None if found else checked
+    return None if violations else checked
 
 
 def _path(location: tuple[int | str, ...], values: Mapping[str, Any], *, exact: bool) -> str:

@@ -59,8 +59,8 @@ def parameters(of: Hardware | None = None) -> tuple[Parameter, ...]:
     The keys of further memories follow, under the names of the memories of the machine `of`.
     """
     names = [memory.name for memory in of.memory] if of else []
-    found = _schema_parameters()
-    return tuple(each for each in found if not each.path.startswith(f"{MEMORY}.")) + tuple(
+    all_parameters = _schema_parameters()
+    return tuple(each for each in all_parameters if not each.path.startswith(f"{MEMORY}.")) + tuple(
         replace(each, path=f"{MEMORY}.{name}.{each.path.rpartition('.')[2]}")
         for name in names
         for each in memory_parameters()
@@ -137,13 +137,13 @@ def _conditions_of(table: type[Section], prefix: str) -> Iterator[tuple[str, Rea
 
 def unread(hardware: Hardware) -> dict[str, str]:
     """Map each key or table that nothing in a machine reads to the reason, which names the keys that count instead."""
-    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     for path, each in _conditions().items():
         for name in _names(hardware, path):
             reason = _reason(hardware, name, each)
             if reason:
-                found[name] = reason
-    return found
+                reasons[name] = reason
+    return reasons
 
 
 def why_unread(hardware: Hardware, path: str, reasons: Mapping[str, str] | None = None) -> str:

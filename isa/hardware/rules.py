@@ -233,9 +233,9 @@ def broken_rules(hardware: Hardware, unless: tuple[str, ...] = ()) -> dict[str, 
         bad = tuple(f"{path}." for path in (*unless, *faults))
         if bad and any(f"{path}.".startswith(bad) for path in (rule.path, *rule.reads)):
             continue
-        found = rule.fault(hardware)
-        if found is not None:
-            faults[rule.path] = found
+        text = rule.fault(hardware)
+        if text is not None:
+            faults[rule.path] = text
     for path, fault in _memory_faults(hardware):
         faults.setdefault(path, fault)
     return faults

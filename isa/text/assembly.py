@@ -50,11 +50,11 @@ PROGRAM, HARDWARE, FOR, CONSTANTS, END = ".program", ".hardware", ".for", ".cons
 
 def _list_directives() -> dict[str, tuple[str, type]]:
     """Return directive -> (field of Program, type of its elements) for the fields that are lists of records."""
-    found = {}
+    directives = {}
     for name, annotation in get_type_hints(Program).items():
         if get_origin(annotation) is tuple and get_args(annotation)[0] is not str:
-            found[f".{name.removesuffix('s')}"] = (name, get_args(annotation)[0])
-    return found
+            directives[f".{name.removesuffix('s')}"] = (name, get_args(annotation)[0])
+    return directives
 
 
 LISTS: Mapping[str, tuple[str, type]] = _list_directives()
@@ -283,13 +283,13 @@ class _Assembler:
             constants=b"",
         )
         program = dataclasses.replace(program, constants=self._constant_bytes(program))
-        found = find_violation(program, self.instructions)
-        if found is None:
+        violation = find_violation(program, self.instructions)
+        if violation is None:
             return program
-        if found.instruction is None:
-            raise ProgramError(found.text)
-        self.line = self.instruction_lines[found.instruction]
-        raise ProgramError(f"{self.instructions[found.instruction].mnemonic}: {found.text}")
+        if violation.instruction is None:
+            raise ProgramError(violation.text)
+        self.line = self.instruction_lines[violation.instruction]
+        raise ProgramError(f"{self.instructions[violation.instruction].mnemonic}: {violation.text}")
 
     def _constant_bytes(self, program: Program) -> bytes:
         """Return all constants; their sizes are checked before memory is allocated."""

@@ -207,9 +207,9 @@ def check_outputs(
         _take(taken, option, path)
     for option, (folder, names) in (folders or {}).items():
         if folder is not None:
-            found = list(names)
-            require_folder(folder, found)
-            for name in found:
+            written = list(names)
+            require_folder(folder, written)
+            for name in written:
                 _take(taken, option, folder / name)
 
 

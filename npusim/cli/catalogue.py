@@ -69,9 +69,9 @@ def show_hardware(
     from npusim.reports.words.claims import paragraph
     from npusim.reports.words.quantities import printable
 
-    found = hardware_file.hardware(name)
-    claims = "".join(f"# {printable(line)}\n" for line in paragraph(standing(found)))
-    say(f"{claims}\n{hardware_file.to_toml(found)}", end="")
+    machine = hardware_file.hardware(name)
+    claims = "".join(f"# {printable(line)}\n" for line in paragraph(standing(machine)))
+    say(f"{claims}\n{hardware_file.to_toml(machine)}", end="")
 
 
 @hw_app.command("check")
@@ -82,9 +82,9 @@ def check_hardware(
     from npusim.isa.hardware import file as hardware_file
     from npusim.kernels.table import check_lacks
 
-    found = hardware_file.hardware(file)
-    check_lacks(found)
-    say(f'{file}: "{found.name}" is a valid hardware description')
+    machine = hardware_file.hardware(file)
+    check_lacks(machine)
+    say(f'{file}: "{machine.name}" is a valid hardware description')
 
 
 def models(json: JsonOption = None) -> None:

@@ -158,12 +158,12 @@ def run_executable(executable: Executable, request: Request, wall: Mapping[str, 
 
 def decisions(texts: Sequence[str]) -> dict[str, int]:
     """Return the decisions of texts such as "net/loop=10". Raises NpusimError for one that is not such a text."""
-    found = {}
+    numbers = {}
     for text in texts:
         name, _, number = text.rpartition("=")
         if not name or not number.isascii() or not number.isdigit():
             raise NpusimError(f"{DECIDE} {text}: may be NAME=N, such as model/loop=10")
-        if name in found:
+        if name in numbers:
             raise NpusimError(f"{DECIDE} {text}: {name} is decided twice")
-        found[name] = int(number)
-    return found
+        numbers[name] = int(number)
+    return numbers

@@ -104,7 +104,7 @@ def quantize(
         {"-o": output, "--json": json}, {"MODEL": Path(model)} | ({"--data": data} if data else {})
     )
     with Progress(f"quantizing {model}") as progress:
-        found = quantization.quantize(
+        result = quantization.quantize(
             model,
             data,
             output,
@@ -116,8 +116,8 @@ def quantize(
             progress=progress,
         )
     try:
-        open_sizes = shape or () if found.graph is None else ()
-        *report, following = lines(found, output, open_sizes, scheme)
+        open_sizes = shape or () if result.graph is None else ()
+        *report, following = lines(result, output, open_sizes, scheme)
         conversion = (
             "" if outside != "float" or scheme == "dynamic" else _conversion(output, open_sizes, scheme)
         )
@@ -127,7 +127,7 @@ def quantize(
         if json:
             from npusim.isa.base.plain_values import to_json
 
-            files.write(json, files.text(to_json(found.to_dict()) + "\n"))
+            files.write(json, files.text(to_json(result.to_dict()) + "\n"))
 
 
 def _beside(model: Path, scheme: str) -> Path:
@@ -136,7 +136,7 @@ def _beside(model: Path, scheme: str) -> Path:
     return Path(f"{model.name.partition('.')[0]}_{scheme}{suffix}")
 
 
-def lines(found: Quantized, output: Path, shapes: Sequence[str], scheme: str = "int8") -> Iterator[str]:
+def lines(result: Quantized, output: Path, shapes: Sequence[str], scheme: str = "int8") -> Iterator[str]:
     """Return the summary of a quantized network as lines of text.
 
     shapes: given sizes that the written file leaves open.
@@ -145,24 +145,24 @@ def lines(found: Quantized, output: Path, shapes: Sequence[str], scheme: str = "
 
     from npusim.reports.words import quantities as show
 
-    before, after = found.constant_bytes
-    in_codes = found.layers - len(found.in_floats)
+    before, after = result.constant_bytes
+    in_codes = result.layers - len(result.in_floats)
     file = show.printable(str(output))
     how, computing = {
         "int8": ("in int8", "compute in int8"),
         "int16x8": ("with int16 activations and int8 weights", "compute in int16"),
         "dynamic": ("with int8 weights", "have int8 weights"),
     }[scheme]
-    yield f"{file}: {show.printable(found.model)} {how} as {found.form}, {show.size(found.file_bytes or 0)}"
+    yield f"{file}: {show.printable(result.model)} {how} as {result.form}, {show.size(result.file_bytes or 0)}"
     yield f"  constants  {show.size(before)} in floats, {show.size(after)} now"
-    yield f"  layers     {in_codes} of {found.layers} {computing}"
-    in_floats = sorted(found.in_floats, key=lambda layer: (layer.reason, layer.op))
+    yield f"  layers     {in_codes} of {result.layers} {computing}"
+    in_floats = sorted(result.in_floats, key=lambda layer: (layer.reason, layer.op))
     for (reason, op), group in groupby(in_floats, key=lambda layer: (layer.reason, layer.op)):
         names = [f'"{show.printable(layer.layer)}"' for layer in group]
         more = f" and {len(names) - MOST_LAYERS} more" if len(names) > MOST_LAYERS else ""
         yield f"  in floats  {op} {', '.join(names[:MOST_LAYERS])}{more}: {show.printable(reason)}"
-    for loss in found.losses:
-        yield f'  output     "{show.printable(loss.output)}": {_loss(loss, found.samples)}'
+    for loss in result.losses:
+        yield f'  output     "{show.printable(loss.output)}": {_loss(loss, result.samples)}'
     options = "".join(f" --shape {quote(show.printable(shape))}" for shape in shapes)
     yield f"next: npusim run {quote(file)}{options}"
 

@@ -62,79 +62,79 @@ def verify(
     if input and inputs > 1:
         raise NpusimError(f"--inputs {inputs}: draws inputs at random; --input gives one set")
     with Progress(f"verifying {model}") as progress:
-        found = verifying.verify(
+        result = verifying.verify(
             model, hw, input, samples=inputs, seed=seed, sizes=sizes_of(shape), progress=progress
         )
     try:
-        for line in lines(found):
+        for line in lines(result):
             say(line)
     finally:
         if json:
             from npusim.isa.base.plain_values import to_json
 
-            files.write(json, files.text(to_json(found.to_dict()) + "\n"))
-    if not found.equal:
+            files.write(json, files.text(to_json(result.to_dict()) + "\n"))
+    if not result.equal:
         raise typer.Exit(EXIT_OUR_FAULT)
 
 
-def lines(found: Verification) -> list[str]:
+def lines(result: Verification) -> list[str]:
     """Return the summary of a verification as lines of text."""
     from npusim.reports.words import quantities as show
     from npusim.verification.verdicts import VERDICTS
 
     head = (
-        f"{show.printable(found.model)} on {show.printable(found.hardware)} and in {found.other} {found.version} "
-        f"({found.kernels}), {show.plural(found.samples, 'set')} of inputs"
+        f"{show.printable(result.model)} on {show.printable(result.hardware)} and in {result.other} {result.version} "
+        f"({result.kernels}), {show.plural(result.samples, 'set')} of inputs"
     )
     words = {
-        "close": f"close (floats, within {found.close:.0e} of the largest)".replace("e-0", "e-"),
-        "rounded": f"rounded ({_rounded(found)})",
-        "saturated": f"saturated ({found.other} saturates {_sums(found, 'saturated')} on this processor (no VNNI); "
+        "close": f"close (floats, within {result.close:.0e} of the largest)".replace("e-0", "e-"),
+        "rounded": f"rounded ({_rounded(result)})",
+        "saturated": f"saturated ({result.other} saturates {_sums(result, 'saturated')} on this processor (no VNNI); "
         "npusim has the exact value)",
         "follows": "different only because what goes in is",
-        "not kept": f"not kept by {found.other}",
+        "not kept": f"not kept by {result.other}",
     }
     counts = [
-        f"{found.count(verdict)} {words.get(verdict, verdict)}"
+        f"{result.count(verdict)} {words.get(verdict, verdict)}"
         for verdict in VERDICTS
-        if found.count(verdict)
+        if result.count(verdict)
     ]
     body = [
-        f"  layers   {show.plural(len(found.tensors), 'tensor')}: {', '.join(counts)}; "
-        f"{show.plural(found.compared_bytes, 'byte')} compared with {found.other}",
-        f"  machine  {show.plural(found.outputs, 'output')}: {show.plural(found.output_bytes, 'byte')} compared "
+        f"  layers   {show.plural(len(result.tensors), 'tensor')}: {', '.join(counts)}; "
+        f"{show.plural(result.compared_bytes, 'byte')} compared with {result.other}",
+        f"  machine  {show.plural(result.outputs, 'output')}: {show.plural(result.output_bytes, 'byte')} compared "
         "with the layers",
     ]
-    if found.first is None:
-        but = f", except for the sums that {found.other} saturates" if found.count("saturated") else ""
+    if result.first is None:
+        but = f", except for the sums that {result.other} saturates" if result.count("saturated") else ""
         return [head, *body, f"equal{but}"]
-    worst = [row for row in found.tensors if row.verdict == "different"]
+    worst = [row for row in result.tensors if row.verdict == "different"]
     rows = [
         f'  different: layer "{show.printable(row.layer)}" ({row.op}), tensor "{show.printable(row.tensor)}"'
-        f"{_off(row, found.other)}"
+        f"{_off(row, result.other)}"
         for row in worst[:MOST_ROWS]
     ]
     if len(worst) > MOST_ROWS:
         rows.append(f"  and {len(worst) - MOST_ROWS} more")
-    return [head, *body, *rows, _first(found.first, found.other)]
+    return [head, *body, *rows, _first(result.first, result.other)]
 
 
-def _rounded(found: Verification) -> str:
+def _rounded(result: Verification) -> str:
     """Describe which runtime rounds which sums; if exact values are not known, only that they differ."""
     from npusim.reports.words import quantities as show
 
-    rows = [row for row in found.tensors if row.verdict == "rounded"]
+    rows = [row for row in result.tensors if row.verdict == "rounded"]
     if all(row.off for row in rows):
-        return f"{found.other} rounds {_sums(found, 'rounded')} the other way; npusim has the exact value"
+        return f"{result.other} rounds {_sums(result, 'rounded')} the other way; npusim has the exact value"
     codes = show.plural(sum(row.differing for row in rows), "code")
-    return f"{codes} one apart, where {found.other} adds up in float32"
+    return f"{codes} one apart, where {result.other} adds up in float32"
 
 
-def _sums(found: Verification, verdict: Verdict) -> str:
+def _sums(result: Verification, verdict: Verdict) -> str:
     """Return the number of differing elements with a verdict, and the number of all."""
     from npusim.reports.words import quantities as show
 
-    rows = [row for row in found.tensors if row.verdict == verdict]
+    rows = [row for row in result.tensors if row.verdict == verdict]
     differing, elements = sum(row.differing for row in rows), sum(row.elements for row in rows)
     return f"{show.whole(differing)} of {show.whole(elements)} sums"
 

@@ -174,14 +174,14 @@ class Comparison:
     @cached_property
     def layers(self) -> tuple[LayerRow, ...]:
         """All layers, the one that changed most first; ties are in the order of the models."""
-        found: dict[tuple[str, str, int], dict[int, LayerNumbers]] = {}
+        by_layer: dict[tuple[str, str, int], dict[int, LayerNumbers]] = {}
         for run, file in enumerate(self.runs):
             seen: Counter[tuple[str, str]] = Counter()
             for layer in file.layers:
                 alike = (layer.name, layer.op)
-                found.setdefault((*alike, seen[alike]), {})[run] = layer
+                by_layer.setdefault((*alike, seen[alike]), {})[run] = layer
                 seen[alike] += 1
-        rows = [self._layer(name, op, layers) for (name, op, _), layers in found.items()]
+        rows = [self._layer(name, op, layers) for (name, op, _), layers in by_layer.items()]
         return tuple(sorted(rows, key=lambda row: -row.cost.largest))
 
     def _layer(self, name: str, op: str, by_run: Mapping[int, LayerNumbers]) -> LayerRow:

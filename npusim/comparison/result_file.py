@@ -185,8 +185,8 @@ class ResultFile:
     @property
     def memories(self) -> Mapping[str, Any] | None:
         """Return the traffic by name of the machine's memories; None for a file of a version that did not write it."""
-        found: Mapping[str, Any] | None = self.values.get("memory_bytes")
-        return found
+        memories: Mapping[str, Any] | None = self.values.get("memory_bytes")
+        return memories
 
     def has(self, key: str) -> bool:
         """Return whether a number has a meaning for this machine.

@@ -88,9 +88,13 @@ class _Conversion:
     """The quantized graph under construction. A tensor may exist as floats, quantized, or both."""
 
     def __init__(
-        self, graph: Graph, in_codes: Mapping[str, bool], found: Mapping[int, Quantization], options: Options
+        self,
+        graph: Graph,
+        in_codes: Mapping[str, bool],
+        schemes: Mapping[int, Quantization],
+        options: Options,
     ) -> None:
-        self._graph, self._in_codes, self._schemes, self._options = graph, in_codes, found, options
+        self._graph, self._in_codes, self._schemes, self._options = graph, in_codes, schemes, options
         self._to = options.activations
         self._builder = GraphBuilder(graph.name)
         self._reals: dict[int, int] = {}
@@ -110,12 +114,12 @@ class _Conversion:
 
     def broken(self) -> dict[str, str]:
         """Return the rules that quantized nodes break, by node name."""
-        found = {}
+        faults = {}
         for name, node in self._made.items():
             rule = operator(node.op).broken_rule(call_of(self._builder, node)) if known(node.op) else None
             if rule is not None:
-                found[name] = f"in codes: {rule}"
-        return found
+                faults[name] = f"in codes: {rule}"
+        return faults
 
     # Ends
 
@@ -132,11 +136,11 @@ class _Conversion:
     def _output(self, number: int) -> int:
         tensor, scheme = self._graph.tensors[number], self._schemes.get(number)
         in_reals = scheme is None or not self._options.codes_outside
-        found = self._real(number) if in_reals or scheme is None else self._code(number, scheme)
-        held = self._builder.tensors[found]
-        if found not in self._builder.inputs and not held.constant:
-            self._rename(found, tensor.name)
-        return found
+        output = self._real(number) if in_reals or scheme is None else self._code(number, scheme)
+        held = self._builder.tensors[output]
+        if output not in self._builder.inputs and not held.constant:
+            self._rename(output, tensor.name)
+        return output
 
     def _rename(self, number: int, name: str) -> None:
         """Give a tensor a name; another tensor with this name is renamed."""

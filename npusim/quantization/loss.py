@@ -40,18 +40,18 @@ class Loss:
 
 
 def losses(
-    names: Sequence[str], floats: Sequence[Sequence[Array]], found: Sequence[Sequence[Array]]
+    names: Sequence[str], floats: Sequence[Sequence[Array]], quantized: Sequence[Sequence[Array]]
 ) -> tuple[Loss, ...]:
     """Return the loss of every output; `floats` and `found` have the outputs of each sample, both as floats."""
     return tuple(
-        _loss(name, [each[place] for each in floats], [each[place] for each in found])
+        _loss(name, [each[place] for each in floats], [each[place] for each in quantized])
         for place, name in enumerate(names)
     )
 
 
-def _loss(name: str, floats: Sequence[Array], found: Sequence[Array]) -> Loss:
+def _loss(name: str, floats: Sequence[Array], quantized: Sequence[Array]) -> Loss:
     wanted = np.concatenate([value.reshape(-1) for value in floats]).astype(np.float64)
-    got = np.concatenate([value.reshape(-1) for value in found]).astype(np.float64)
+    got = np.concatenate([value.reshape(-1) for value in quantized]).astype(np.float64)
     apart = np.abs(got - wanted)
     power, noise = float((wanted**2).sum()), float((apart**2).sum())
     length = float(np.sqrt(power) * np.linalg.norm(got))
@@ -62,11 +62,11 @@ def _loss(name: str, floats: Sequence[Array], found: Sequence[Array]) -> Loss:
         range=float(wanted.max(initial=-inf) - wanted.min(initial=inf)) if wanted.size else 0.0,
         snr_db=inf if not noise else 10 * log10(power / noise) if power else -inf,
         cosine=float(wanted @ got) / length if length else float(power == noise == 0.0),
-        top_1=_agreement(floats, found),
+        top_1=_agreement(floats, quantized),
     )
 
 
-def _agreement(floats: Sequence[Array], found: Sequence[Array]) -> float | None:
+def _agreement(floats: Sequence[Array], quantized: Sequence[Array]) -> float | None:
     """Return the share of rows with the same largest element; None if the output has no row of classes per sample."""
     if not floats or floats[0].dtype.kind != "f" or floats[0].ndim < 2:
         return None
@@ -75,6 +75,6 @@ def _agreement(floats: Sequence[Array], found: Sequence[Array]) -> float | None:
         return None
     same = [
         ours.reshape(-1, classes).argmax(-1) == theirs.reshape(-1, classes).argmax(-1)
-        for ours, theirs in zip(floats, found, strict=True)
+        for ours, theirs in zip(floats, quantized, strict=True)
     ]
     return float(np.concatenate(same).mean())

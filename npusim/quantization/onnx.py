@@ -62,11 +62,11 @@ def quantized_file(
         feeds = [dict(zip(keys, sample, strict=True)) for sample in drawn]
         quantized = _quantized(path, Path(name), form, feeds, scheme)
         codes, outputs = _session(quantized), [each.name for each in floats.get_outputs()]
-        found: list[list[Array]] = []
+        results: list[list[Array]] = []
         wanted: list[list[Array]] = []
         for done, feed in enumerate(feeds, 1):
             wanted.append(floats.run(None, feed))
-            found.append(codes.run(None, feed))
+            results.append(codes.run(None, feed))
             if progress is not None:
                 progress(done, len(feeds))
         before, after = _network(path), _network(quantized)
@@ -79,7 +79,7 @@ def quantized_file(
         samples=len(drawn),
         layers=len(nodes),
         in_floats=tuple(_in_floats(after, form)),
-        losses=losses(outputs, wanted, found),
+        losses=losses(outputs, wanted, results),
         constant_bytes=(_constant_bytes(before), _constant_bytes(after)),
         file_bytes=len(content),
     )

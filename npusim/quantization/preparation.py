@@ -76,8 +76,8 @@ def _with_constants(graph: Graph) -> Graph:
         if any(number is not None and number not in values for number in node.inputs):
             nodes.append(node)
             continue
-        found = results(replace(graph, tensors=tuple(tensors)), node, values)
-        for number, value in zip(node.outputs, found, strict=True):
+        arrays = results(replace(graph, tensors=tuple(tensors)), node, values)
+        for number, value in zip(node.outputs, arrays, strict=True):
             values[number] = value
             tensors[number] = replace(tensors[number], data=value)
     return replace(graph, tensors=tuple(tensors), nodes=tuple(nodes))

@@ -124,9 +124,9 @@ def _of_graph(
             result, kept = dynamic.quantized(floats, options.every_channel)
         else:
             result, kept = quantized(floats, ranges, options)
-        found = []
+        computed = []
         for sample in drawn:
-            found.append(_in_reals(result, sample))
+            computed.append(_in_reals(result, sample))
             done()
     names = [graph.tensors[number].name for number in graph.outputs]
     return Quantized(
@@ -135,7 +135,7 @@ def _of_graph(
         samples=len(drawn),
         layers=len(floats.nodes),
         in_floats=kept,
-        losses=losses(names, wanted, found) if drawn else (),
+        losses=losses(names, wanted, computed) if drawn else (),
         constant_bytes=(_constant_bytes(graph), _constant_bytes(result)),
         graph=result,
     )

@@ -53,8 +53,8 @@ def measured(
                 raise SimulationError(
                     f"sample {number}: {quoted(held.name)} is not finite everywhere, so it has no range"
                 )
-            found = range_of(value)
-            ranges[tensor] = ranges[tensor].joined(found) if tensor in ranges else found
+            bounds = range_of(value)
+            ranges[tensor] = ranges[tensor].joined(bounds) if tensor in ranges else bounds
         outputs.append([values[output] for output in graph.outputs])
         done()
     return ranges, outputs

@@ -64,8 +64,8 @@ def _checked(place: Placement, key: str, array: Array) -> Array:
 
 def _as_of(place: Placement, array: Array) -> Array:
     """Return samples in the element type and shape of an input."""
-    found: Array = np.ascontiguousarray(array, place.type.numpy_dtype).reshape(-1, *place.type.shape)
-    return found
+    batch: Array = np.ascontiguousarray(array, place.type.numpy_dtype).reshape(-1, *place.type.shape)
+    return batch
 
 
 def _require(place: Placement, key: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:

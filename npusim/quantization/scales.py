@@ -19,9 +19,9 @@ _LARGEST_BIAS = {"int32": 2**31 - 1, "int64": 2**47 - 1}
 """Largest bias by element type; LiteRT's requantization of 64-bit sums accepts sums below 2**47."""
 
 
-def asymmetric(found: Range) -> Quantization:
+def asymmetric(bounds: Range) -> Quantization:
     """Return the int8 quantization of a range, widened to include zero; the smallest value is -128."""
-    least, most = min(found.least, 0.0), max(found.most, 0.0)
+    least, most = min(bounds.least, 0.0), max(bounds.most, 0.0)
     scale = float(np.float32((most - least) / (MOST - LEAST)))
     if not scale:
         return Quantization((1.0,), (0,))
@@ -29,9 +29,9 @@ def asymmetric(found: Range) -> Quantization:
     return Quantization((scale,), (point,))
 
 
-def symmetric_int16(found: Range) -> Quantization:
+def symmetric_int16(bounds: Range) -> Quantization:
     """Return the int16 quantization of a range, with zero point 0."""
-    scale = float(np.float32(max(-found.least, found.most) / LARGEST_INT16))
+    scale = float(np.float32(max(-bounds.least, bounds.most) / LARGEST_INT16))
     return Quantization((scale or 1.0,), (0,))
 
 
@@ -69,8 +69,8 @@ def codes(values: Array, scheme: Quantization, dtype: str) -> Array:
     steps: Any = values.astype(np.float64) / np.array(scheme.scales).reshape(along)
     limits = np.iinfo(dtype)
     whole = _rounded(steps) + np.array(scheme.zero_points).reshape(along)
-    found: Array = np.clip(whole, limits.min, limits.max).astype(dtype)
-    return found
+    quantized: Array = np.clip(whole, limits.min, limits.max).astype(dtype)
+    return quantized
 
 
 def _rounded(values: Any) -> Any:

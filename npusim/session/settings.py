@@ -20,37 +20,37 @@ Settings = Mapping[str, Any]
 
 def parse(texts: Sequence[str]) -> Settings:
     """Return the settings of texts such as "mac_array.rows=32". Raises HardwareError with all faults in one line."""
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     faults = []
     for text in texts:
         path, equals, value = (part.strip() for part in text.partition("="))
         if not equals or not path:
             faults.append(f"{short(text)} is not KEY=VALUE, such as mac_array.rows=32")
-        elif path in found:
+        elif path in settings:
             faults.append(f"{path}: is set twice")
         else:
             try:
-                found[path] = hardware_file.field_value(path, _value(path, value))
+                settings[path] = hardware_file.field_value(path, _value(path, value))
             except ValueError as fault:
                 faults.append(f"{path}: {fault}")
     if faults:
         raise HardwareError(f"{OPTION} {'; '.join(faults)}")
-    return found
+    return settings
 
 
 def of_values(values: Settings, table: str = "") -> Settings:
     """Return settings from plain values by key, with tables as dicts. Raises HardwareError for the first wrong one."""
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for key, value in values.items():
         path = f"{table}{key}"
         if isinstance(value, Mapping):
-            found |= of_values(value, f"{path}.")
+            settings |= of_values(value, f"{path}.")
             continue
         try:
-            found[path] = hardware_file.field_value(path, value)
+            settings[path] = hardware_file.field_value(path, value)
         except ValueError as fault:
             raise HardwareError(f"{path}: {fault}") from None
-    return found
+    return settings
 
 
 def _value(path: str, text: str) -> object:

@@ -63,9 +63,9 @@ def tls(address: str, ca: Path | None, cert: Path | None, key: Path | None) -> T
         raise NpusimError("--dask-tls-ca, --dask-tls-cert and --dask-tls-key: give all three, or none")
     if not address.startswith("tls://"):
         raise NpusimError(f"--dask {address}: with --dask-tls-ca the address must begin with tls://")
-    found = Tls(ca, cert, key)
-    found.require_sound()
-    return found
+    certificates = Tls(ca, cert, key)
+    certificates.require_sound()
+    return certificates
 
 
 _COMPUTING = threading.Lock()
@@ -129,10 +129,10 @@ class DaskCluster:
         self._fill(todo, running, send)
         for future in done:
             chunk = running.pop(future.key)
-            found = self._result(future)
-            if found is not None:
-                yield from found
-            for point in chunk if found is None else ():
+            records = self._result(future)
+            if records is not None:
+                yield from records
+            for point in chunk if records is None else ():
                 attempts[point] = attempts.get(point, 0) + 1
                 if attempts[point] < ATTEMPTS:
                     send([point])
@@ -156,7 +156,7 @@ class DaskCluster:
     def _result(self, future: Any) -> list[Record] | None:
         """Return the result of a task; None if it killed several workers."""
         try:
-            found: list[Record] = future.result()
+            records: list[Record] = future.result()
         except _distributed().KilledWorker:
             return None
         except NpusimError:
@@ -174,7 +174,7 @@ class DaskCluster:
             raise
         finally:
             future.release()
-        return found
+        return records
 
     def close(self) -> None:
         """Cancel the tasks and disconnect from the cluster, which keeps running."""

@@ -154,7 +154,7 @@ class Evaluator:
         if not all(map(is_value, [*values.values(), *(each for run in by_model for each in run.values())])):
             return Record(point, reason=f"a value is not finite, or beyond {LARGEST_VALUE:g}")
         several = len(workloads) > 1
-        named = {each.name: found for each, found in zip(workloads, by_model, strict=True)} if several else {}
+        named = {model.name: row for model, row in zip(workloads, by_model, strict=True)} if several else {}
         return Record(point, values, named)
 
     def _combined(self, by_model: Sequence[Mapping[str, float]]) -> dict[str, float]:
@@ -211,16 +211,16 @@ class _Cache:
     def get(self, key: Hashable, make: Callable[[], _Made]) -> _Made:
         if key in self._made:
             self._made.move_to_end(key)
-            found = self._made[key]
+            outcome = self._made[key]
         else:
             try:
-                found = make()
+                outcome = make()
             except _NO_PROGRAM as fault:
-                found = fault
-            self._made[key] = found
+                outcome = fault
+            self._made[key] = outcome
             while len(self._made) > self._kept:
                 self._made.popitem(last=False)
-        if isinstance(found, NpusimError):
-            raise found.with_traceback(None)
-        result: _Made = found
+        if isinstance(outcome, NpusimError):
+            raise outcome.with_traceback(None)
+        result: _Made = outcome
         return result

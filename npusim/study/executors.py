@@ -113,10 +113,10 @@ class LocalProcesses:
             thread.start()
         try:
             for _ in points:
-                found = done.get()
-                if isinstance(found, BaseException):
-                    raise found
-                yield found
+                outcome = done.get()
+                if isinstance(outcome, BaseException):
+                    raise outcome
+                yield outcome
         finally:
             stop.set()
 

@@ -87,10 +87,10 @@ def levers(model: Graph | Program, result: RunResult, options: Options = FAST, *
     for variant in _best_variants(result):
         if all(each.set != variant.set for each in chosen):
             chosen.append(variant)
-    found = [_simulated(graph, result, each) for each in chosen]
+    tried = [_simulated(graph, result, each) for each in chosen]
     if (share := _float_share(result)) >= LEAST_SHARE:
-        found.append(_quantized(model, result, file, share))
-    return Tried(tuple(lever for lever in found if lever is not None))
+        tried.append(_quantized(model, result, file, share))
+    return Tried(tuple(lever for lever in tried if lever is not None))
 
 
 def levers_of(result: RunResult, asked: Mapping[str, Any]) -> Tried:
@@ -232,14 +232,14 @@ def candidates(result: RunResult, lacking: Mapping[str, int]) -> list[Candidate]
     First the most promising change for each bottleneck, then the second ones, and so on, so that even a few changes
     cover several bottlenecks.
     """
-    found: list[Candidate] = []
+    candidates: list[Candidate] = []
     for each in sorted(_proposals(result, lacking), key=lambda each: -each.gain):
-        known = any(each.set == other.set for other in found)
+        known = any(each.set == other.set for other in candidates)
         if each.set and not known and each.gain >= LEAST_SHARE and _allowed(result.hardware, each.set):
-            found.append(each)
-    kinds = [each.relieves for each in found]
-    places = sorted(range(len(found)), key=lambda place: (kinds[:place].count(kinds[place]), place))
-    return [found[place] for place in places]
+            candidates.append(each)
+    kinds = [each.relieves for each in candidates]
+    places = sorted(range(len(candidates)), key=lambda place: (kinds[:place].count(kinds[place]), place))
+    return [candidates[place] for place in places]
 
 
 def _allowed(hardware: Hardware, changes: Mapping[str, Any]) -> bool:
@@ -297,18 +297,18 @@ def _lacking(graph: Graph, result: RunResult) -> dict[str, int]:
 
     The graph is lowered once more, because neither a program nor its results keep these keys.
     """
-    found: dict[str, int] = {}
+    cycles: dict[str, int] = {}
     if result.cycles.host < LEAST_SHARE * result.cycles:
-        return found
+        return cycles
     try:
         items = prepare(graph, result.hardware).items
     except NpusimError:
-        return found  # it is several programs
+        return cycles  # it is several programs
     for item in items:
         if isinstance(item.body, HostStep):
             for key in item.body.keys:
-                found[key] = found.get(key, 0) + result.layers[item.node].cycles
-    return found
+                cycles[key] = cycles.get(key, 0) + result.layers[item.node].cycles
+    return cycles
 
 
 def _needed(result: RunResult, lacking: Mapping[str, int]) -> Iterator[Candidate]:

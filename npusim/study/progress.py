@@ -54,10 +54,10 @@ def progress(study: Study) -> tuple[Step, ...]:
     ideal, worst = front.min(axis=0), front.max(axis=0)
     reach = np.where(worst > ideal, worst - ideal, np.maximum(np.abs(worst), 1e-12))
     open_ = ideal + np.random.default_rng(0).random((SAMPLES, front.shape[1])) * reach * (1 + MARGIN)
-    found, covered, steps = 0, 0, []
+    results, covered, steps = 0, 0, []
     best = np.full(front.shape[1], np.inf)
     for record in records:
-        found += 1
+        results += 1
         if not study.within_limits(record):
             continue
         costs = scaled(study.costs([record]))[0]
@@ -68,8 +68,8 @@ def progress(study: Study) -> tuple[Step, ...]:
         if better or not kept.all():
             covered += int((~kept).sum())
             open_ = open_[kept]
-            steps.append((found, covered, best))
-    steps.append((found, covered, best))
+            steps.append((results, covered, best))
+    steps.append((results, covered, best))
     return tuple(Step(at, share / max(covered, 1), _turned(study, best)) for at, share, best in steps)
 
 

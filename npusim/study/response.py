@@ -191,8 +191,8 @@ def _waves(axis: Axis, count: int) -> Floats:
     Each has mean 0 and mean square 1; the mean product of two is 0.
     """
     places = (np.arange(axis.levels) + 0.5) / max(axis.levels, 1)
-    found: Floats = np.sqrt(2.0) * np.cos(np.pi * places[:, None] * np.arange(1, count + 1)[None, :])
-    return found
+    waves: Floats = np.sqrt(2.0) * np.cos(np.pi * places[:, None] * np.arange(1, count + 1)[None, :])
+    return waves
 
 
 def _grouped(axis: Axis, waves: Floats) -> Floats:
@@ -341,5 +341,5 @@ def _jackknife(left_out: Sequence[Floats]) -> Floats:
     """
     groups = np.array(left_out)
     deviations = groups - groups.mean(axis=0)
-    found: Floats = np.sqrt((len(groups) - 1) / len(groups) * (deviations**2).sum(axis=0))
-    return found
+    errors: Floats = np.sqrt((len(groups) - 1) / len(groups) * (deviations**2).sum(axis=0))
+    return errors

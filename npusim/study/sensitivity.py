@@ -103,13 +103,13 @@ def sensitivities(space: Space, records: Sequence[Record]) -> list[Sensitivity]:
     models = response.responses(
         [response.Axis(len(axis.values), axis.ordered, _groups(axis)) for axis in axes], places, values
     )
-    found = []
+    result = []
     for objective, model in zip(space.objectives, models, strict=True):
         effects = [
             _sensitivity(axis, at, objective.key, model, settings, failed) for at, axis in enumerate(axes)
         ]
-        found += sorted(effects, key=lambda effect: -effect.share)
-    return found
+        result += sorted(effects, key=lambda effect: -effect.share)
+    return result
 
 
 def _sensitivity(
@@ -153,14 +153,14 @@ def _groups(axis: Axis) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(range(begin, end)) for begin, end in pairwise(ends))
 
 
-def ranked(found: Sequence[Sensitivity]) -> list[tuple[Sensitivity, ...]]:
+def ranked(all_effects: Sequence[Sensitivity]) -> list[tuple[Sensitivity, ...]]:
     """Return the effects of each parameter on the objectives; the parameter with the largest share comes first.
 
     Only simulated objectives count, if there are any: an area follows from the parameters without a run.
     """
     by_parameter: dict[str, list[Sensitivity]] = {}
-    for objective in dict.fromkeys(each.objective for each in found):
-        for each in found:
+    for objective in dict.fromkeys(each.objective for each in all_effects):
+        for each in all_effects:
             if each.objective == objective:
                 by_parameter.setdefault(each.parameter, []).append(each)
     rows = [tuple(effects) for effects in by_parameter.values()]
@@ -168,13 +168,13 @@ def ranked(found: Sequence[Sensitivity]) -> list[tuple[Sensitivity, ...]]:
     return sorted(rows, key=lambda row: -max(each.share for each in (simulated and _simulated(row)) or row))
 
 
-def _simulated(found: Sequence[Sensitivity]) -> list[Sensitivity]:
-    return [each for each in found if not of_hardware(each.objective)]
+def _simulated(effects: Sequence[Sensitivity]) -> list[Sensitivity]:
+    return [each for each in effects if not of_hardware(each.objective)]
 
 
-def most_by_objective(found: Sequence[Sensitivity]) -> list[Sensitivity]:
+def most_by_objective(effects: Sequence[Sensitivity]) -> list[Sensitivity]:
     """Return the effect with the largest share for each objective; only simulated objectives, if there are any."""
-    chosen = _simulated(found) or found
+    chosen = _simulated(effects) or effects
     by_objective = {each.objective: each for each in sorted(chosen, key=lambda each: each.share)}
     return [by_objective[key] for key in dict.fromkeys(each.objective for each in chosen)]
 
@@ -184,7 +184,7 @@ def without_effect(space: Space, records: Sequence[Record]) -> list[str]:
 
     A parameter is not among them if no two records differ in it alone.
     """
-    found = []
+    paths = []
     for axis in space.axes:
         outcomes: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
         for record in records:
@@ -193,5 +193,5 @@ def without_effect(space: Space, records: Sequence[Record]) -> list[str]:
             outcomes.setdefault(others, []).append((record.reason, tuple(record.values.items())))
         groups = [group for group in outcomes.values() if len(group) > 1]
         if groups and all(each == group[0] for group in groups for each in group):
-            found.append(axis.path)
-    return found
+            paths.append(axis.path)
+    return paths

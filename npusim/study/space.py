@@ -63,8 +63,8 @@ class Range(BaseModel):
 
     def values(self, whole: bool) -> list[Number]:
         """Return the values in ascending order, rounded to whole numbers if `whole`."""
-        found = [_tidy(value, whole) for value in self._values()]
-        return list(dict.fromkeys(found))
+        numbers = [_tidy(value, whole) for value in self._values()]
+        return list(dict.fromkeys(numbers))
 
     def _values(self) -> Iterator[Number]:
         if self.count:
@@ -106,7 +106,7 @@ def listed_values(given: Any, whole: bool) -> list[Any]:
 
 def _range(given: dict[str, Any]) -> Range:
     try:
-        found = Range.model_validate(given)
+        result = Range.model_validate(given)
     except ValidationError as error:
         item = error.errors(include_url=False, include_context=False)[0]
         key = str(item["loc"][0])
@@ -118,10 +118,10 @@ def _range(given: dict[str, Any]) -> Range:
         if item["type"] == "missing":
             raise ValueError(f"{key} is missing from the range") from None
         raise ValueError(f"{key}: {short(item['input'])}: {item['msg'].lower()}") from None
-    fault = found.fault()
+    fault = result.fault()
     if fault:
         raise ValueError(fault)
-    return found
+    return result
 
 
 Values = Mapping[str, Any]
@@ -238,11 +238,11 @@ class Space:
 
     def point(self, number: int) -> dict[str, Any]:
         """Return the values of the parameters of a point, given by its number."""
-        found = {}
+        values = {}
         for axis in reversed(self.axes):
             number, index = divmod(number, len(axis.values))
-            found[axis.path] = axis.values[index]
-        return {axis.path: found[axis.path] for axis in self.axes}
+            values[axis.path] = axis.values[index]
+        return {axis.path: values[axis.path] for axis in self.axes}
 
     def number(self, indices: Sequence[int]) -> int:
         """Return the number of a point, given by the index of each parameter's value."""

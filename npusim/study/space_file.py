@@ -210,7 +210,7 @@ class _Reader:
             where = f"parameters.{path}"
             try:
                 values = listed_values(given, _whole(path))
-                found = [hardware_file.field_value(path, value) for value in values]
+                checked = [hardware_file.field_value(path, value) for value in values]
             except ValueError as fault:
                 self.faults[where] = str(fault)
                 continue
@@ -222,14 +222,14 @@ class _Reader:
                 self.faults[where] = (
                     "a study does not vary it; give a space for each machine, with [hardware]"
                 )
-            elif len(set(found)) < len(found):
-                twice = next(value for value, count in Counter(found).items() if count > 1)
+            elif len(set(checked)) < len(checked):
+                twice = next(value for value, count in Counter(checked).items() if count > 1)
                 self.faults[where] = f"lists {short(twice)} twice"
             else:
-                yield Axis(path, tuple(found))
+                yield Axis(path, tuple(checked))
 
     def _derived(self, tables: Mapping[str, Any], varied: set[str]) -> dict[str, Expression]:
-        found: dict[str, Expression] = {}
+        expressions: dict[str, Expression] = {}
         for path, text in _by_path(tables, lambda item: isinstance(item, dict)):
             where = f"derived.{path}"
             if path not in self.names:
@@ -240,8 +240,8 @@ class _Reader:
             elif not isinstance(text, str):
                 self.faults[where] = f'{short(text)} is not an expression, such as "mac_array.rows * 2"'
             else:
-                found.update((path, each) for each in self._expressions(where, [text], numbered=False))
-        return found
+                expressions.update((path, each) for each in self._expressions(where, [text], numbered=False))
+        return expressions
 
     def _expressions(self, where: str, texts: Sequence[str], numbered: bool = True) -> Iterator[Expression]:
         for at, text in _numbered(where, texts):

@@ -108,12 +108,12 @@ class Evaluator:
         model = onnx.helper.make_model(
             graph, opset_imports=self._model.opset_import, functions=self._model.functions
         )
-        (found,) = ReferenceEvaluator(model).run([name], feeds)
+        (result,) = ReferenceEvaluator(model).run([name], feeds)
         may_saturate = any(
             node.op_type in _INTEGER_PRODUCTS and _may_saturate(*(feeds.get(each) for each in node.input[:2]))
             for node in nodes
         )
-        return ExactValue(np.asarray(found, np.float64), may_saturate)
+        return ExactValue(np.asarray(result, np.float64), may_saturate)
 
     def _in_float64(self, node: Any) -> Any:
         """Return the node, with a cast to float32 as one to float64."""
@@ -190,12 +190,12 @@ def _quantized_operation(node: Any, known: _Known, dtype: np.dtype[Any]) -> Exac
         [onnx.ValueInfoProto(name=each) for each in feeds],
         [onnx.ValueInfoProto(name="y")],
     )
-    (found,) = ReferenceEvaluator(onnx.helper.make_model(graph)).run(None, feeds)
-    found = np.asarray(found, np.float64)
+    (result,) = ReferenceEvaluator(onnx.helper.make_model(graph)).run(None, feeds)
+    result = np.asarray(result, np.float64)
     scale, zero = (known.optional(node, scale_at + place) for place in (0, 1))
     if scale is not None:  # a QGemm without one gives floats
-        found = _quantized(found, scale, zero, 1, dtype)
-    return ExactValue(found, _may_saturate(x, w))
+        result = _quantized(result, scale, zero, 1, dtype)
+    return ExactValue(result, _may_saturate(x, w))
 
 
 def _may_saturate(x: Array | None, w: Array | None) -> bool:

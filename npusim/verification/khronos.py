@@ -81,8 +81,8 @@ class Apart:
             )
             if done.returncode == 0 and (self._folder / _OUTPUTS).exists():
                 with np.load(self._folder / _OUTPUTS) as archive:
-                    found = dict(zip(names, (archive[key] for key in archive.files), strict=True))
-                    return dict(zip(self._inputs, inputs, strict=True)) | found
+                    tensors = dict(zip(names, (archive[key] for key in archive.files), strict=True))
+                    return dict(zip(self._inputs, inputs, strict=True)) | tensors
             reason = one_line(
                 RuntimeError(done.stderr.strip().rpartition("\n")[2] or f"status {done.returncode}")
             )

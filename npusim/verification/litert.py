@@ -99,13 +99,13 @@ class Session:
 
     def tensors(self, count: int) -> dict[str, Array]:
         """Return, after a run, those of the first `count` tensors that LiteRT keeps, by their number as text."""
-        found = {}
+        tensors = {}
         for index in range(count):
             try:
-                found[str(index)] = np.asarray(self._interpreter.get_tensor(index))
+                tensors[str(index)] = np.asarray(self._interpreter.get_tensor(index))
             except (RuntimeError, ValueError):  # a tensor without memory
                 continue
-        return found
+        return tensors
 
 
 class Apart:

@@ -56,13 +56,13 @@ class Session:
         feeds = dict(zip(keys, inputs, strict=True))
         names = [each.name for each in self._session.get_outputs()]
         try:
-            found = self._session.run(None, feeds)
+            arrays = self._session.run(None, feeds)
         except Exception as fault:
             reason = one_line(fault)
             raise OnnxRuntimeError(
                 f"ONNX Runtime cannot run the model on these inputs (--input gives others): {reason}"
             ) from None
-        values = zip(names, found, strict=True)
+        values = zip(names, arrays, strict=True)
         return feeds | {name: value for name, value in values if isinstance(value, np.ndarray)}
 
 
@@ -82,8 +82,8 @@ def saturates() -> bool:
         [onnx.helper.make_tensor("b", onnx.TensorProto.INT8, [2, 1], [127, 127])],
     )
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8)
-    (found,) = _session(model.SerializeToString(), Path()).run(None, {"a": np.full((1, 2), 255, np.uint8)})
-    return bool(found.item() != 2 * 255 * 127)
+    (product,) = _session(model.SerializeToString(), Path()).run(None, {"a": np.full((1, 2), 255, np.uint8)})
+    return bool(product.item() != 2 * 255 * 127)
 
 
 def _session(content: bytes | None, path: Path) -> Any:

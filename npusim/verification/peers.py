@@ -67,8 +67,8 @@ def opened(path: str | Path, sizes: Sizes | None) -> Iterator[tuple[Graph, Peer]
 
     Raises NpusimError for a file that no other program reads, or if the program is not installed.
     """
-    with _OPENED[_format(path)](path, sizes) as found:
-        yield found
+    with _OPENED[_format(path)](path, sizes) as pair:
+        yield pair
 
 
 def _format(path: str | Path) -> str:
@@ -143,8 +143,8 @@ def _beside_onnx_runtime(path: str | Path, sizes: Sizes | None) -> Iterator[tupl
 def _beside_khronos(path: str | Path, sizes: Sizes | None) -> Iterator[tuple[Graph, Peer]]:
     graph = frontend.read(path, sizes)
     if khronos.has_codes(Path(path)):
-        with _litert_of(graph) as found:
-            yield found
+        with _litert_of(graph) as pair:
+            yield pair
         return
     khronos.require()
     with khronos.apart(Path(path)) as runtime:

@@ -324,7 +324,7 @@ def by_number(graph: Graph, named: Named, ours: Values) -> dict[int, Array]:
     shape, that is taken which is nearer to the value that npusim has.
     """
     holding = _holding(graph)
-    found = {number: value for number, value in named.items() if isinstance(number, int)}
+    arrays = {number: value for number, value in named.items() if isinstance(number, int)}
     texts = {name: value for name, value in named.items() if isinstance(name, str)}
     for number, tensor in enumerate(graph.tensors if texts else ()):
         value = None if tensor.constant else texts.get(tensor.name)
@@ -337,8 +337,8 @@ def by_number(graph: Graph, named: Named, ours: Values) -> dict[int, Array]:
             continue
         fitting = _orders(value, tensor.type.shape)
         if fitting:
-            found[number] = min(fitting, key=lambda order: distance(ours[number], order))
-    return found
+            arrays[number] = min(fitting, key=lambda order: distance(ours[number], order))
+    return arrays
 
 
 def _holding(graph: Graph) -> set[int]:

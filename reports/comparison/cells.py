@@ -89,12 +89,12 @@ def change(row: Row, run: int) -> str:
 
 def judgement(row: Row, run: int) -> Judgement:
     """Return whether a change is an improvement."""
-    found, better = row.change(run), row.quantity.better
-    if found is None or better == "neither":
+    difference, better = row.change(run), row.quantity.better
+    if difference is None or better == "neither":
         return "other"
-    if not found.delta or abs(found.percent) < LEAST_PERCENT:
+    if not difference.delta or abs(difference.percent) < LEAST_PERCENT:
         return "same"
-    return "better" if (found.delta < 0) == (better == "less") else "worse"
+    return "better" if (difference.delta < 0) == (better == "less") else "worse"
 
 
 def cause(key: str) -> str:

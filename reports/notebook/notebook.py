@@ -109,42 +109,42 @@ def _png(drawn: Figure) -> bytes:
     return file.getvalue()
 
 
-def comparison(found: Comparison) -> str:
+def comparison(result: Comparison) -> str:
     """Return the main numbers and layers of a comparison, with their changes."""
     legend = [
         (letter, show.shortened(label, LONGEST_NAME), f"{run.model} on {run.hardware}")
-        for letter, label, run in zip(found.letters, found.labels, found.runs, strict=True)
+        for letter, label, run in zip(result.letters, result.labels, result.runs, strict=True)
     ]
-    headline = [row for row in found.headline if row.changed]
+    headline = [row for row in result.headline if row.changed]
     energy = [
-        (COMPONENT_NAMES.get(row.quantity.key, row.quantity.key), row) for row in found.energy if row.changed
+        (COMPONENT_NAMES.get(row.quantity.key, row.quantity.key), row) for row in result.energy if row.changed
     ]
-    losses = [(cells.cause(row.quantity.key), row) for row in found.losses if row.changed]
-    changed = [row for row in found.layers if row.cost.changed]
+    losses = [(cells.cause(row.quantity.key), row) for row in result.losses if row.changed]
+    changed = [row for row in result.layers if row.cost.changed]
     names = short_names([row.name for row in changed[:MOST_LAYERS]], LONGEST_NAME)
     layers = [(name, row.cost) for name, row in zip(names, changed, strict=False)]
     hardware, provenance = (
         [(row.path, *map(cells.plain, row.values)) for row in rows]
-        for rows in (found.hardware, found.provenance)
+        for rows in (result.hardware, result.provenance)
     )
     return _block(
         "Comparison",
         _table((), legend, left=(0, 1, 2)),
-        *(_text(note) for note in found.notes),
-        _changes(found, [(row.quantity.label, row) for row in headline]),
-        _section("Hardware", _table(("", *found.letters), hardware) if hardware else _text("the same")),
-        *([_section("Made", _table(("", *found.letters), provenance))] if provenance else []),
+        *(_text(note) for note in result.notes),
+        _changes(result, [(row.quantity.label, row) for row in headline]),
+        _section("Hardware", _table(("", *result.letters), hardware) if hardware else _text("the same")),
+        *([_section("Made", _table(("", *result.letters), provenance))] if provenance else []),
         _section(
-            "Where the cycles went" if found.same_clock else "Where the time went", _changes(found, losses)
+            "Where the cycles went" if result.same_clock else "Where the time went", _changes(result, losses)
         ),
-        _section("Energy, by component", _changes(found, energy)),
+        _section("Energy, by component", _changes(result, energy)),
         _section(
-            f"Layers, {len(layers)} of {len(found.layers)}, largest change first", _changes(found, layers)
+            f"Layers, {len(layers)} of {len(result.layers)}, largest change first", _changes(result, layers)
         ),
     )
 
 
-def what_if(found: WhatIf) -> str:
+def what_if(result: WhatIf) -> str:
     """Return the table of what-if changes of hardware parameters."""
     rows = [
         (
@@ -155,24 +155,24 @@ def what_if(found: WhatIf) -> str:
             per_mm2(each),
         )
         for chosen in GROUPS
-        for group in felt(found, chosen)
+        for group in felt(result, chosen)
         for each in group.ran
     ]
     head = ("parameter", "now", "then", "latency", "energy", "area", "% per mm2")
-    title = f"{found.model} on {found.hardware.name}: what if"
-    return _block(title, _text(advice(found)), _table(head, rows), _text(how(found)))
+    title = f"{result.model} on {result.hardware.name}: what if"
+    return _block(title, _text(advice(result)), _table(head, rows), _text(how(result)))
 
 
-def study(found: Study) -> str:
+def study(result: Study) -> str:
     """Return at most `MOST_LAYERS` points of a study's front, and the variance that each parameter explains."""
     from npusim.reports.study import columns as study_columns
     from npusim.reports.study import page as study_page
     from npusim.reports.study.columns import claims
     from npusim.reports.study.effects import basis
 
-    parameters, values = study_columns.parameters(found), study_columns.values(found)
-    shown = found.front[:: max(1, -(-len(found.front) // MOST_LAYERS))]
-    points = [found.space.point(record.point) for record in shown]
+    parameters, values = study_columns.parameters(result), study_columns.values(result)
+    shown = result.front[:: max(1, -(-len(result.front) // MOST_LAYERS))]
+    points = [result.space.point(record.point) for record in shown]
     rows = [
         (
             str(record.point),
@@ -183,35 +183,35 @@ def study(found: Study) -> str:
     ]
     head = ("point", *(value.label for value in values), *(each.path for each in parameters))
     counts = (
-        f"{show.plural(len(found.records), 'point')} of {show.whole(found.space.size)}, "
-        f"{show.whole(len(found.feasible))} feasible, {show.whole(len(found.front))} on the front"
+        f"{show.plural(len(result.records), 'point')} of {show.whole(result.space.size)}, "
+        f"{show.whole(len(result.feasible))} feasible, {show.whole(len(result.front))} on the front"
     )
-    some = f", {len(shown)} of {len(found.front)}, evenly spread" if len(shown) < len(found.front) else ""
+    some = f", {len(shown)} of {len(result.front)}, evenly spread" if len(shown) < len(result.front) else ""
     return _block(
-        study_page.title(found),
-        _text(f"{counts}. {claims(found)}"),
+        study_page.title(result),
+        _text(f"{counts}. {claims(result)}"),
         *([_section(f"Front{some}", _table(head, rows, left=()))] if rows else []),
         *(
-            [_section("What matters: share of the variance", _shares(found) + _text(basis(found)))]
-            if found.sensitivities
+            [_section("What matters: share of the variance", _shares(result) + _text(basis(result)))]
+            if result.sensitivities
             else []
         ),
     )
 
 
-def _shares(found: Study) -> str:
+def _shares(result: Study) -> str:
     from npusim.reports.study.effects import words_of_share
     from npusim.study.sensitivity import ranked
 
-    keys = [each.key for each in found.objectives]
-    rows = [(effects[0].parameter, *map(words_of_share, effects)) for effects in ranked(found.sensitivities)]
+    keys = [each.key for each in result.objectives]
+    rows = [(effects[0].parameter, *map(words_of_share, effects)) for effects in ranked(result.sensitivities)]
     return _table(("parameter", *keys), rows)
 
 
-def _changes(found: Comparison, rows: Sequence[tuple[str, Row]]) -> str:
+def _changes(result: Comparison, rows: Sequence[tuple[str, Row]]) -> str:
     """Return rows with the numbers of all runs, and the change of each but the baseline."""
     head = [""]
-    for run, letter in enumerate(found.letters):
+    for run, letter in enumerate(result.letters):
         head += [letter, "change"] if run else [letter]
     return _table(head, [(name, *_cells(row)) for name, row in rows], markup=True)
 

@@ -218,8 +218,8 @@ def producer_of(
         there = there[np.argsort(ended[there], kind="stable")]
         waiting = np.flatnonzero(blocked_by == other)
         last = np.searchsorted(ended[there], ready[waiting], side="right") - 1
-        found = last >= 0
-        producers[waiting[found]] = there[last[found]]
+        exists = last >= 0
+        producers[waiting[exists]] = there[last[exists]]
     return producers
 
 

@@ -281,18 +281,18 @@ def power(charts: Charts) -> Figure:
     """Power over time by component; the area is the energy, the shade above it reaches the highest 10 us."""
     result = charts.result
     figure, (axes,) = _figure(result, "Power over time", 3.6)
-    found = result.moving_power(POWER_WINDOWS)
-    ms = found.edges * result.hardware.us_of_cycles(1) * 1e-3
+    power = result.moving_power(POWER_WINDOWS)
+    ms = power.edges * result.hardware.us_of_cycles(1) * 1e-3
     base: Amounts = np.zeros(len(ms) - 1)
     shown = {}
     named = component_names(result.hardware)
     for name in reversed(list(named)):
-        part = found.by_component_mw.get(name)
+        part = power.by_component_mw.get(name)
         if part is not None and part.any():
             _stairs(axes, ms, base, base + part, COMPONENT_COLOURS[component_style(name)])
             base = base + part
             shown[named[name]] = COMPONENT_COLOURS[component_style(name)]
-    _stairs(axes, ms, base, found.highest_mw, SHADE)
+    _stairs(axes, ms, base, power.highest_mw, SHADE)
     shown[f"highest {CHART_WINDOW}"] = SHADE
     _line(axes, result.power_mw.average, f"average {show.power(result.power_mw.average)}")
     _line(axes, result.power_mw.peak_10us, f"peak of {CHART_WINDOW} {show.power(result.power_mw.peak_10us)}")
@@ -348,15 +348,15 @@ def _track(axes: Axes, result: RunResult, row: int, items: Items, colours: Seque
     ms = result.latency_ms / COLUMNS
     high = TRACK_HEIGHT / ROWS
     bottom = row + TRACK_HEIGHT / 2
-    found = list(patches(items, int(result.cycles), COLUMNS, ROWS))
+    rectangles = list(patches(items, int(result.cycles), COLUMNS, ROWS))
     corners = [
         [(left * ms, bottom - low * high), (right * ms, bottom - low * high),
          (right * ms, bottom - top * high), (left * ms, bottom - top * high)]
-        for _, left, right, low, top in found
+        for _, left, right, low, top in rectangles
     ]  # fmt: skip
     axes.add_collection(
         PolyCollection(
-            corners, facecolors=[colours[patch.kind] for patch in found], linewidths=0, antialiaseds=False
+            corners, facecolors=[colours[one.kind] for one in rectangles], linewidths=0, antialiaseds=False
         )
     )
 

@@ -186,9 +186,9 @@ def _parameters(hardware: Hardware) -> list[tuple[str, list[tuple[str, str, str]
 
 def _agreement(hardware: Hardware) -> tuple[Sequence[Agreement], str]:
     """Return the measured agreements that hold for a machine, and a text with all else known about its error."""
-    found = standing(hardware)
-    held = [each for each in found.agreements if found.claim(each.quantity) is not None]
-    lines = claims.paragraph(found)
+    claims_of = standing(hardware)
+    held = [each for each in claims_of.agreements if claims_of.claim(each.quantity) is not None]
+    lines = claims.paragraph(claims_of)
     return held, " ".join([line for line in lines if not line.startswith("- ")][1 if held else 0 :])
 
 

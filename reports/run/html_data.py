@@ -126,22 +126,22 @@ def _pieces(result: RunResult) -> dict[str, Any] | None:
 
 def _sizes(result: RunResult) -> list[list[int]]:
     """Return the scratchpad size of the device at work, as pairs of first cycle and bytes."""
-    found: list[list[int]] = []
+    sizes: list[list[int]] = []
     for stage in result.stages:
         size_bytes = stage.program.hardware.scratchpad_bytes
-        if not found or found[-1][1] != size_bytes:
-            found.append([stage.start_cycle, size_bytes])
-    return found
+        if not sizes or sizes[-1][1] != size_bytes:
+            sizes.append([stage.start_cycle, size_bytes])
+    return sizes
 
 
-def _stalls(found: Stalls) -> dict[str, Any]:
-    known = list(dict.fromkeys(found.cause))
+def _stalls(stalls: Stalls) -> dict[str, Any]:
+    known = list(dict.fromkeys(stalls.cause))
     return {
         "words": known,
-        "word": [known.index(cause) for cause in found.cause],
-        "layer": found.layer.tolist(),
-        "begin": _differences(found.begin),
-        "length": (found.end - found.begin).tolist(),
+        "word": [known.index(cause) for cause in stalls.cause],
+        "layer": stalls.layer.tolist(),
+        "begin": _differences(stalls.begin),
+        "length": (stalls.end - stalls.begin).tolist(),
     }
 
 
@@ -199,16 +199,16 @@ def regions(result: RunResult) -> list[DramRegion]:
     known = dict.fromkeys(
         region for stage in result.stages for region in _known(stage.program, stage.base(Space.DRAM))
     )
-    found: list[DramRegion] = []
+    regions: list[DramRegion] = []
     at, end = 0, used_bytes(result)
     for region in sorted((each for each in known if each.size_bytes), key=lambda each: each.address):
         if region.address > at:
-            found.append(DramRegion("feature maps, alignment", "maps", at, region.address - at))
-        found.append(region)
+            regions.append(DramRegion("feature maps, alignment", "maps", at, region.address - at))
+        regions.append(region)
         at = max(at, region.address + region.size_bytes)
     if end > at:
-        found.append(DramRegion("feature maps, alignment", "maps", at, end - at))
-    return found
+        regions.append(DramRegion("feature maps, alignment", "maps", at, end - at))
+    return regions
 
 
 def _known(program: Program, base: int) -> Iterator[DramRegion]:

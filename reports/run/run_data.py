@@ -199,12 +199,12 @@ def _who(result: RunResult, piece: Piece) -> str:
 
 def boundaries(result: RunResult) -> list[Boundary]:
     """Return the boundaries that have cycles of their own, in order."""
-    found = [boundary for piece in result.pieces for boundary in (piece.entered, piece.left)]
-    return [boundary for boundary in found if boundary is not None and boundary.cycles]
+    crossings = [boundary for piece in result.pieces for boundary in (piece.entered, piece.left)]
+    return [boundary for boundary in crossings if boundary is not None and boundary.cycles]
 
 
 def _between(result: RunResult) -> Boundary | None:
-    found = boundaries(result)
+    crossings = boundaries(result)
     names = [field.name for field in fields(Boundary) if field.name != "tensors"]
-    sums = {name: sum(getattr(each, name) for each in found) for name in names}
-    return Boundary(tensors=(), **sums) if found else None
+    sums = {name: sum(getattr(each, name) for each in crossings) for name in names}
+    return Boundary(tensors=(), **sums) if crossings else None

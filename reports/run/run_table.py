@@ -96,10 +96,10 @@ def text(table: RunTable, width: int) -> str:
 
 def faults_of(table: RunTable) -> dict[tuple[str, str], list[str]]:
     """Group the machines without a result by model and reason."""
-    found: dict[tuple[str, str], list[str]] = {}
+    machines: dict[tuple[str, str], list[str]] = {}
     for run in table.faults:
-        found.setdefault((run.model, run.fault), []).append(run.hardware)
-    return found
+        machines.setdefault((run.model, run.fault), []).append(run.hardware)
+    return machines
 
 
 def claims(table: RunTable) -> list[tuple[str, str]]:
@@ -112,9 +112,9 @@ def claims(table: RunTable) -> list[tuple[str, str]]:
         if run.values is not None:
             by_machine.setdefault(run.hardware, {}).setdefault(of_json(run.values), []).append(run.model)
     return [
-        (machine if len(found) == 1 else f"{', '.join(models)} on {machine}", words)
-        for machine, found in by_machine.items()
-        for words, models in found.items()
+        (machine if len(by_words) == 1 else f"{', '.join(models)} on {machine}", words)
+        for machine, by_words in by_machine.items()
+        for words, models in by_words.items()
     ]
 
 
@@ -197,12 +197,12 @@ def render(table: RunTable, pages: Mapping[int, str] | None = None) -> str:
 
 def machine_groups(table: RunTable) -> dict[str, tuple[str, ...]]:
     """Group the machines: those with reference values of a chip, and idealised arrays. Empty groups are left out."""
-    found: dict[str, list[str]] = {CHIPS: [], IDEALISED: []}
+    groups: dict[str, list[str]] = {CHIPS: [], IDEALISED: []}
     for machine in table.machines:
         values = _values(table, machine)
         preset = values["agreement"]["preset"] if values else machine
-        found[CHIPS if agreements(preset) else IDEALISED].append(machine)
-    return {title: tuple(machines) for title, machines in found.items() if machines}
+        groups[CHIPS if agreements(preset) else IDEALISED].append(machine)
+    return {title: tuple(machines) for title, machines in groups.items() if machines}
 
 
 def _values(table: RunTable, machine: str) -> Values | None:
@@ -276,15 +276,15 @@ def _cells(runs: Sequence[Run], quantity: Quantity, pages: Mapping[tuple[str, st
 def _areas(table: RunTable, groups: Mapping[str, Sequence[str]]) -> list[tuple[str, list[tuple[str, str]]]]:
     """Return the area of each machine by group; a CPU alone has no NPU area."""
     area = next(each for each in QUANTITIES if each.title == "area")
-    found = []
+    areas = []
     for title, machines in groups.items():
         rows = []
         for machine in machines:
             values = _values(table, machine)
             number = None if values is None else area.get(values)
             rows.append((machine, "-" if number is None else area.shown(number)))
-        found.append((title if len(groups) > 1 else "", rows))
-    return found
+        areas.append((title if len(groups) > 1 else "", rows))
+    return areas
 
 
 def _few(names: Sequence[str], what: str) -> str:

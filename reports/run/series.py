@@ -184,13 +184,13 @@ class Track(NamedTuple):
 
 def tracks(work: Work) -> tuple[Track, ...]:
     """Return the tracks of a timeline from top to bottom: device by device, the units that do something."""
-    found = []
+    tracks = []
     for device in sorted(set(work.device.tolist())):
         for unit in TRACK_NAMES:
             mine = np.flatnonzero((work.device == device) & (work.unit == unit) & (work.end > work.begin))
             if len(mine):
-                found.append(Track(device, unit, mine[np.argsort(work.begin[mine], kind="stable")]))
-    return tuple(found)
+                tracks.append(Track(device, unit, mine[np.argsort(work.begin[mine], kind="stable")]))
+    return tuple(tracks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,11 +238,11 @@ class Turns:
 def _turns_of(stage: Stage) -> tuple[Times, Times]:
     """Return the layer of each interval of a stage, and the cycle of the run in which the interval begins."""
     program = stage.program
-    found = owners(program, stage.execution.trace, stage.execution.cycles)
-    layer = np.append(program.layer_of.astype(np.int64), 0)[found.instruction]
+    turns = owners(program, stage.execution.trace, stage.execution.cycles)
+    layer = np.append(program.layer_of.astype(np.int64), 0)[turns.instruction]
     new = np.append(True, layer[1:] != layer[:-1])[: len(layer)]
     first = np.flatnonzero(new)
-    begin = stage.of_run(found.bounds[:-1][first])
+    begin = stage.of_run(turns.bounds[:-1][first])
     begin[:1] = stage.start_cycle
     return layer[first] + stage.first_layer, begin
 
@@ -349,12 +349,12 @@ def patches(items: Items, total: int, columns: int, rows: int) -> Iterator[Patch
 def covered(items: Items, total: int, columns: int) -> NDArray[np.float64]:
     """Return the share of every column's time that each kind takes, float64 [kinds, columns]."""
     edges = np.linspace(0, total, columns + 1)
-    found = np.zeros((int(items.kind.max(initial=-1)) + 1, columns))
-    for kind in range(len(found)):
+    shares = np.zeros((int(items.kind.max(initial=-1)) + 1, columns))
+    for kind in range(len(shares)):
         mine = items.kind == kind
         grown = accumulate(items.begin[mine], items.end[mine], items.busy[mine].astype(np.float64), total)
-        found[kind] = np.diff(np.interp(edges, grown.corners, grown.reached)) * columns / max(total, 1)
-    return found
+        shares[kind] = np.diff(np.interp(edges, grown.corners, grown.reached)) * columns / max(total, 1)
+    return shares
 
 
 def cells(shares: NDArray[np.float64], rows: int) -> Iterator[Sequence[int]]:

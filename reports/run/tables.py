@@ -101,20 +101,20 @@ def instructions(charts: Charts) -> Columns:
 
 def stalls(charts: Charts) -> Columns:
     """A row per stretch in which nothing computes: why, for which layer, and when, in cycles."""
-    found = charts.stalls
+    stalls = charts.stalls
     return {
-        "cause": list(found.cause),
-        "layer": found.layer.tolist(),
-        "begin": found.begin.tolist(),
-        "end": found.end.tolist(),
+        "cause": list(stalls.cause),
+        "layer": stalls.layer.tolist(),
+        "begin": stalls.begin.tolist(),
+        "end": stalls.end.tolist(),
     }
 
 
 def power(charts: Charts) -> Columns:
     """A row per window: its cycles, and the power of each component in mW."""
-    found = charts.result.power_over_time()
-    parts = {f"{name}_mw": part.tolist() for name, part in found.by_component_mw.items()}
-    return {"begin": found.edges[:-1].tolist(), "end": found.edges[1:].tolist(), **parts}
+    power = charts.result.power_over_time()
+    parts = {f"{name}_mw": part.tolist() for name, part in power.by_component_mw.items()}
+    return {"begin": power.edges[:-1].tolist(), "end": power.edges[1:].tolist(), **parts}
 
 
 def scratchpad(charts: Charts) -> Columns:
@@ -125,14 +125,14 @@ def scratchpad(charts: Charts) -> Columns:
 
 def buffers(charts: Charts) -> Columns:
     """A row per buffer of the scratchpad: where it lies, and when it is in use, in cycles."""
-    found = charts.buffers
+    uses = charts.buffers
     return {
-        "name": [use.buffer.name for use in found],
-        "address": [use.buffer.address for use in found],
-        "size_bytes": [use.buffer.size_bytes for use in found],
-        "begin": [use.begin for use in found],
-        "end": [use.end for use in found],
-        **_devices(charts.result, [use.device for use in found]),
+        "name": [use.buffer.name for use in uses],
+        "address": [use.buffer.address for use in uses],
+        "size_bytes": [use.buffer.size_bytes for use in uses],
+        "begin": [use.begin for use in uses],
+        "end": [use.end for use in uses],
+        **_devices(charts.result, [use.device for use in uses]),
     }
 
 

@@ -23,9 +23,9 @@ LEAST_PERCENT = 0.05
 """Least change in percent that tables show, because a smaller one would round to 0.0 %; the JSON has all."""
 
 
-def render(found: WhatIf, width: int = 80) -> str:
+def render(result: WhatIf, width: int = 80) -> str:
     """Return the table as plain text, without colours."""
-    return plain(table(found, width), width)
+    return plain(table(result, width), width)
 
 
 GROUPS: Mapping[bool, str] = {
@@ -35,7 +35,7 @@ GROUPS: Mapping[bool, str] = {
 """The two kinds of parameters, by `Variant.chosen`, in the order in which they are shown."""
 
 
-def table(found: WhatIf, width: int) -> RenderableType:
+def table(result: WhatIf, width: int) -> RenderableType:
     """Return the table of changes, each parameter once, the largest gain first.
 
     Parameters without effect, and those that were not run, are listed below it.
@@ -43,46 +43,46 @@ def table(found: WhatIf, width: int) -> RenderableType:
     width = min(max(width, NARROWEST), WIDEST)
     parts: list[RenderableType] = [
         Text("What if, one parameter at a time", style="bold"),
-        Padding(Text(advice(found)), (0, 0, 0, 2)),
+        Padding(Text(advice(result)), (0, 0, 0, 2)),
     ]
     for chosen, title in GROUPS.items():
-        rows = felt(found, chosen)
+        rows = felt(result, chosen)
         if rows:
             parts += [Text(f"  {title}", style="dim"), _rows(rows, width)]
     if len(parts) == 2:
         parts.append(Text("  nothing matters here"))
-    return Group(*parts, *_quiet(found), *_not_run(found), _remark(how(found)))
+    return Group(*parts, *_quiet(result), *_not_run(result), _remark(how(result)))
 
 
-def felt(found: WhatIf, chosen: bool) -> list[Parameters]:
+def felt(result: WhatIf, chosen: bool) -> list[Parameters]:
     """Return the parameters of a kind for which some change has an effect."""
-    return [each for each in found.by_parameter() if each.chosen == chosen and any(map(matters, each.ran))]
+    return [each for each in result.by_parameter() if each.chosen == chosen and any(map(matters, each.ran))]
 
 
-def quiet(found: WhatIf) -> list[str]:
+def quiet(result: WhatIf) -> list[str]:
     """Return the parameters whose changes have no effect."""
-    return [each.path for each in found.by_parameter() if each.ran and not any(map(matters, each.ran))]
+    return [each.path for each in result.by_parameter() if each.ran and not any(map(matters, each.ran))]
 
 
-def not_run(found: WhatIf) -> dict[str, list[str]]:
+def not_run(result: WhatIf) -> dict[str, list[str]]:
     """Return the parameters for which no change was run, grouped by reason."""
     by_reason: dict[str, list[str]] = {}
-    for each in found.by_parameter():
+    for each in result.by_parameter():
         if not each.ran:
             by_reason.setdefault(each.reasons[0], []).append(each.path)
     return by_reason
 
 
-def advice(found: WhatIf) -> str:
+def advice(result: WhatIf) -> str:
     """Return a sentence that names the change with the largest gain in latency that can be built."""
     best = min(
-        (each for each in found.variants if each.chosen and not each.reason),
+        (each for each in result.variants if each.chosen and not each.reason),
         key=lambda each: each.latency_percent or 0.0,
         default=None,
     )
     if best is None or (best.latency_percent or 0.0) > -LEAST_PERCENT:
         return "No single choice makes it faster."
-    more = (best.area_mm2 or 0.0) - found.area_mm2
+    more = (best.area_mm2 or 0.0) - result.area_mm2
     price = f"for {show.area(more)} more, {per_mm2(best)} per mm2" if best.percent_per_mm2 else "for no area"
     return (
         f"{best.parameter} {value(best.before)} to {value(best.after)} takes "
@@ -97,21 +97,21 @@ def matters(variant: Variant) -> bool:
     )
 
 
-def how(found: WhatIf) -> str:
+def how(result: WhatIf) -> str:
     """Say in a sentence or two how the variants were computed."""
-    if found.compiled:
+    if result.compiled:
         sentence = "Each variant is compiled for its hardware and simulated, without data."
     else:
         sentence = "The program runs as it is on each variant; give the model to compile it for each."
-    return " ".join([sentence, *_supplies(found)])
+    return " ".join([sentence, *_supplies(result)])
 
 
-def _supplies(found: WhatIf) -> Iterable[str]:
+def _supplies(result: WhatIf) -> Iterable[str]:
     """Say which supply voltages the tried clocks need."""
-    for each in found.variants:
+    for each in result.variants:
         if each.parameter == "clock_mhz" and not each.reason:
-            then = supply_v(change(found.hardware, {each.parameter: each.after}))
-            yield f"At {value(each.after)} MHz it needs {then:g} V instead of {supply_v(found.hardware):g} V."
+            then = supply_v(change(result.hardware, {each.parameter: each.after}))
+            yield f"At {value(each.after)} MHz it needs {then:g} V instead of {supply_v(result.hardware):g} V."
 
 
 def value(number: float | None) -> str:
@@ -159,16 +159,16 @@ def judgement(change: float | None) -> str:
     return "better" if change < 0 else "worse"
 
 
-def _quiet(found: WhatIf) -> Iterable[RenderableType]:
-    names = quiet(found)
+def _quiet(result: WhatIf) -> Iterable[RenderableType]:
+    names = quiet(result)
     if names:
         yield _remark(f"below {LEAST_PERCENT:g} %: {', '.join(names)}")
 
 
-def _not_run(found: WhatIf) -> Iterable[RenderableType]:
-    for reason, names in not_run(found).items():
+def _not_run(result: WhatIf) -> Iterable[RenderableType]:
+    for reason, names in not_run(result).items():
         yield _remark(f"not run: {', '.join(names)}: {show.printable(reason)}")
-    others = Counter(reason for each in found.by_parameter() if each.ran for reason in each.reasons)
+    others = Counter(reason for each in result.by_parameter() if each.ran for reason in each.reasons)
     for reason, number in others.items():
         yield _remark(f"{show.plural(number, 'direction')} not run: {show.printable(reason)}")
 

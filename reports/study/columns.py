@@ -106,7 +106,7 @@ def _amounts(records: Iterable[Record], key: str) -> list[float]:
 
 
 def _of_models(record: Record, key: str) -> list[float]:
-    return [found[key] for found in record.by_model.values()]
+    return [values[key] for values in record.by_model.values()]
 
 
 def _value(key: str, goal: str, amounts: Sequence[float]) -> Value:
@@ -146,12 +146,12 @@ def _of_weight_bits(study: Study) -> str:
 
 def _of_error(study: Study) -> str:
     base, name = standing(study.space.base), show.printable(study.space.base.name)
-    found = [claim for claim in (base.claim("latency"), base.claim("energy")) if claim is not None]
+    claims = [claim for claim in (base.claim("latency"), base.claim("energy")) if claim is not None]
     if base.idealised:
         return f"{name} is an idealised array: the error of its points is not known."
-    if not found:
+    if not claims:
         return f"{name} is {base.basis}: the error of its points is not known."
     values = [(axis.path, value) for axis in study.parameters for value in axis.values]
-    if not study.space.derived and all(claim.covers(*each) for claim in found for each in values):
+    if not study.space.derived and all(claim.covers(*each) for claim in claims for each in values):
         return f"Error of every point: {of_standing(base)}."
     return f"Error of {name}: {of_standing(base)}. That of points which change its keys is not known."

@@ -140,10 +140,10 @@ def _setting(study: Study, record: Record, plain: Mapping[str, Any]) -> Mapping[
 def _nearest_preset(study: Study) -> tuple[str, dict[str, Any]]:
     """Return the preset that differs least from the base hardware, and the differences; "" if none can be extended."""
     base = hardware_file.to_flat(study.space.base)
-    found = [("", base)]
+    presets = [("", base)]
     for name in hardware_file.list_presets():
         preset = hardware_file.to_flat(hardware_file.hardware(name))
         differing = {path: value for path, value in base.items() if preset.get(path) != value}
         if set(preset) <= set(base):  # a file that extends a preset cannot unset a value of it
-            found.append((name, differing))
-    return min(found, key=lambda each: len(each[1]))
+            presets.append((name, differing))
+    return min(presets, key=lambda each: len(each[1]))

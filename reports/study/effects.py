@@ -80,24 +80,29 @@ def effects(study: Study, parameters: Sequence[Parameter], objectives: Sequence[
     by_path = {each.path: each for each in parameters}
     scales = {
         value.key: _Scale(
-            [each for found in study.sensitivities if found.objective == value.key for each in found.levels]
+            [
+                each
+                for effect in study.sensitivities
+                if effect.objective == value.key
+                for each in effect.levels
+            ]
         )
         for value in objectives
     }
     rows = []
-    for found in ranked(study.sensitivities):
-        parameter = by_path[found[0].parameter]
+    for group in ranked(study.sensitivities):
+        parameter = by_path[group[0].parameter]
         cells = tuple(
-            _effect(each, value, scales[value.key]) for each, value in zip(found, objectives, strict=True)
+            _effect(effect, value, scales[value.key]) for effect, value in zip(group, objectives, strict=True)
         )
         ends = level(parameter.levels[0]), level(parameter.levels[-1])
         rows.append(Row(parameter.path, ends, cells, _bars(study, parameter)))
     return rows
 
 
-def words_of_share(found: Sensitivity) -> str:
+def words_of_share(effect: Sensitivity) -> str:
     """Return a share with two standard errors, such as "38.5 % ± 4.6"."""
-    return f"{show.percent(found.share)} \N{PLUS-MINUS SIGN} {200 * found.error:.1f}"
+    return f"{show.percent(effect.share)} \N{PLUS-MINUS SIGN} {200 * effect.error:.1f}"
 
 
 def basis(study: Study) -> str:
@@ -152,46 +157,46 @@ class _Scale:
         return HEIGHT - MARGIN - min(max(part, 0.0), 1.0) * (HEIGHT - 2 * MARGIN)
 
 
-def _effect(found: Sensitivity, value: Value, scale: _Scale) -> Effect:
-    step = (WIDTH - 2 * MARGIN) / max(len(found.levels) - 1, 1)
+def _effect(effect: Sensitivity, value: Value, scale: _Scale) -> Effect:
+    step = (WIDTH - 2 * MARGIN) / max(len(effect.levels) - 1, 1)
     places = [
         (MARGIN + at * step, *(scale.y(end) for end in (each.mean, each.low, each.high)))
-        for at, each in enumerate(found.levels)
+        for at, each in enumerate(effect.levels)
         if each.mean is not None and each.low is not None and each.high is not None
     ]
     return Effect(
         "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y, _, _ in places) if places else "",
         "".join(f"M{x:.1f} {y:.1f}h0" for x, y, _, _ in places),
         "".join(f"M{x:.1f} {low:.1f}V{high:.1f}" for x, _, low, high in places),
-        found.share,
-        words_of_share(found),
-        _swing(found),
-        ", ".join(_words(each, value) for each in found.levels),
+        effect.share,
+        words_of_share(effect),
+        _swing(effect),
+        ", ".join(_words(each, value) for each in effect.levels),
     )
 
 
-def _words(found: Level, value: Value) -> str:
+def _words(group: Level, value: Value) -> str:
     """Return the statistics of one value, such as "16: 3.12 ms (2.9 to 3.3, 24 points, 2 without a result)"."""
-    counts = [show.plural(found.points, "point")]
-    if found.without:
-        counts.append(f"{found.without} without a result")
-    if found.mean is None or found.low is None or found.high is None:
-        return f"{name_of(found)}: {', '.join(counts)}, fewer than {FEWEST_OF_A_VALUE}"
-    low, high = (show.digits(value.amount(end)) for end in (found.low, found.high))
-    mean = f"{show.digits(value.amount(found.mean))} {value.unit}".strip()
-    return f"{name_of(found)}: {mean} ({low} to {high}, {', '.join(counts)})"
+    counts = [show.plural(group.points, "point")]
+    if group.without:
+        counts.append(f"{group.without} without a result")
+    if group.mean is None or group.low is None or group.high is None:
+        return f"{name_of(group)}: {', '.join(counts)}, fewer than {FEWEST_OF_A_VALUE}"
+    low, high = (show.digits(value.amount(end)) for end in (group.low, group.high))
+    mean = f"{show.digits(value.amount(group.mean))} {value.unit}".strip()
+    return f"{name_of(group)}: {mean} ({low} to {high}, {', '.join(counts)})"
 
 
-def name_of(found: Level) -> str:
+def name_of(group: Level) -> str:
     """Return the value of a level as text; for a group of values, the first and the last."""
-    ends = dict.fromkeys((level(found.values[0]), level(found.values[-1])))
+    ends = dict.fromkeys((level(group.values[0]), level(group.values[-1])))
     return " to ".join(ends)
 
 
-def _swing(found: Sensitivity) -> str:
-    if len(found.means) < 2 or not math.isfinite(found.swing):
+def _swing(effect: Sensitivity) -> str:
+    if len(effect.means) < 2 or not math.isfinite(effect.swing):
         return ""
-    return f"\N{MULTIPLICATION SIGN} {show.ratio(found.swing)}"
+    return f"\N{MULTIPLICATION SIGN} {show.ratio(effect.swing)}"
 
 
 def _bars(study: Study, parameter: Parameter) -> tuple[Bar, ...]:

@@ -125,25 +125,25 @@ def writers(study: Study) -> dict[str, Writer]:
     """Return the functions that write a study's figures as SVG, PNG and PDF, by file name."""
     if len(study.feasible) < 2 or len(study.objectives) < 2 or not study_columns.parameters(study):
         return {}
-    found: dict[str, Writer] = {}
+    writers: dict[str, Writer] = {}
     provenance = study.provenance
     for name, draw in FIGURES.items():
         if draw is sensitivity and not study.sensitivities:
             continue
         drawn = cache(partial(draw, study))
-        found |= {f"{name}.{kind}": partial(save, drawn, kind, provenance) for kind in FORMATS}
-    return found
+        writers |= {f"{name}.{kind}": partial(save, drawn, kind, provenance) for kind in FORMATS}
+    return writers
 
 
 def listed(written: Mapping[str, Writer]) -> list[tuple[str, str]]:
     """Return the names of the files of each figure, with what it shows."""
-    found = []
+    rows = []
     for name, draw in FIGURES.items():
         if f"{name}.svg" in written:
             purpose = (draw.__doc__ or "").rstrip(".")
             files = ", ".join(f"{name}.{kind}" for kind in FORMATS)
-            found.append((files, f"figure: {purpose[0].lower()}{purpose[1:]}"))
-    return found
+            rows.append((files, f"figure: {purpose[0].lower()}{purpose[1:]}"))
+    return rows
 
 
 def _figure(

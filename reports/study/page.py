@@ -125,19 +125,19 @@ def _picks(study: Study, parameters: Sequence[Parameter], objectives: Sequence[V
     places = [(f"best {value.label}", int(order[0])) for value, order in zip(objectives, orders, strict=True)]
     if len(objectives) > 1 and len(study.front) > 2:
         places.append(("balanced", _balanced(costs)))
-    found = []
+    picks = []
     for name, place in places:
         record = study.front[place]
         point = study.space.point(record.point)
         settings = tuple(level(point[each.path]) for each in parameters)
         cells = tuple(_cell(study, value, record) for value in objectives)
-        found.append(Pick(name, record.point, settings, cells))
+        picks.append(Pick(name, record.point, settings, cells))
     base = study.space.base
     if study.base is not None and study.base.values:
         own = tuple(level(reduce(getattr, each.path.split("."), base)) for each in parameters)
         cells = tuple(_cell(study, value, study.base) for value in objectives)
-        found.append(Pick(base.name, None, own, cells))
-    return found
+        picks.append(Pick(base.name, None, own, cells))
+    return picks
 
 
 def _balanced(costs: metrics.Costs) -> int:

@@ -20,9 +20,9 @@ def sentence(latency: str, energy: str) -> str:
     return latency if latency == energy else f"latency: {latency}; energy: {energy}"
 
 
-def of_standing(found: Standing) -> str:
+def of_standing(standing: Standing) -> str:
     """Return the claims on latency and energy of a hardware in one line."""
-    return sentence(found.words("latency"), found.words("energy"))
+    return sentence(standing.words("latency"), standing.words("energy"))
 
 
 def of_cpu(host: Host) -> str:
@@ -30,10 +30,10 @@ def of_cpu(host: Host) -> str:
 
     The clock is that of the measured board, which may differ from the host's.
     """
-    found = of_core(host.core)
-    if found is None:
+    known = of_core(host.core)
+    if known is None:
         return ""
-    claim, clock = found
+    claim, clock = known
     return f"CPU model at {clock:g} MHz: {percent(claim.error)} off, at worst {percent(claim.worst)}"
 
 
@@ -43,50 +43,50 @@ def of_json(values: Mapping[str, Any]) -> str:
     return sentence(claims["latency"]["words"], claims["energy"]["words"]) if claims else ""
 
 
-def details(found: Agreement) -> str:
+def details(claim: Agreement) -> str:
     """Spell out an agreement: "15 rows of Vela 5.2.0's estimates, ..., latency: typical error 2.7 %, ..."."""
-    parts = [errors(found), f"bias {found.bias:.3f}"]
-    parts += [] if found.rank is None else [f"rank {found.rank:.3f}"]
-    aside = found.held_out
+    parts = [errors(claim), f"bias {claim.bias:.3f}"]
+    parts += [] if claim.rank is None else [f"rank {claim.rank:.3f}"]
+    aside = claim.held_out
     apart = f"; {aside.rows} of them held out: {errors(aside)}" if aside else ""
     ranges = ", ".join(
         f"{key} {least:g}" if least == most else f"{key} from {least:g} to {most:g}"
-        for key, (least, most) in found.settings.items()
+        for key, (least, most) in claim.settings.items()
     )
     rows_with = f"; rows with {ranges}" if ranges else ""
-    what = "" if found.quantity in found.referee else f", {found.quantity}"
-    rows = f"{plural(found.rows, 'row')} of {found.referee}{what}"
+    what = "" if claim.quantity in claim.referee else f", {claim.quantity}"
+    rows = f"{plural(claim.rows, 'row')} of {claim.referee}{what}"
     return f"{rows}: {', '.join(parts)}{apart}{rows_with}"
 
 
-def paragraph(found: Standing) -> Iterator[str]:
+def paragraph(standing: Standing) -> Iterator[str]:
     """Yield lines with everything that is known about the errors of a hardware."""
-    if any(found.claim(quantity) for quantity in QUANTITIES):
-        yield f"{found.preset} agrees with"
-        yield from (f"- {details(each)}" for each in found.agreements)
+    if any(standing.claim(quantity) for quantity in QUANTITIES):
+        yield f"{standing.preset} agrees with"
+        yield from (f"- {details(each)}" for each in standing.agreements)
         yield from (
-            f"{quantity.capitalize()}: {found.words(quantity)}."
+            f"{quantity.capitalize()}: {standing.words(quantity)}."
             for quantity in QUANTITIES
-            if found.claim(quantity) is None
+            if standing.claim(quantity) is None
         )
         yield "docs/silicon.md has the rows. Of a machine with another key no error is known."
-    elif found.idealised:
-        yield f"{found.preset} is an idealised array, always full, and named after no chip: {UNSTATED}."
+    elif standing.idealised:
+        yield f"{standing.preset} is an idealised array, always full, and named after no chip: {UNSTATED}."
         yield "Chips of its size are slower, see docs/silicon.md."
     else:
-        keys = ", ".join(path for path, _ in found.changed)
-        yield f"{found.basis[0].upper()}{found.basis[1:]}: {UNSTATED}."
+        keys = ", ".join(path for path, _ in standing.changed)
+        yield f"{standing.basis[0].upper()}{standing.basis[1:]}: {UNSTATED}."
         yield f"Changed: {keys}."
 
 
 ERRORS = ("latency error", "energy error")
 
 
-def in_columns(found: Standing) -> tuple[str, str]:
+def in_columns(standing: Standing) -> tuple[str, str]:
     """Return the typical errors of a preset, for `ERRORS`: "1.7 % (Vela's estimate)", or "4.7 %" of a measured chip."""
-    if found.idealised:
+    if standing.idealised:
         return "idealised array", ""
-    latency, energy = (_error(claim) if claim else "not known" for claim in map(found.claim, QUANTITIES))
+    latency, energy = (_error(claim) if claim else "not known" for claim in map(standing.claim, QUANTITIES))
     return latency, energy
 
 

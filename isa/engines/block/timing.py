@@ -57,10 +57,10 @@ def occupancy(shape: BlockShape, problem: Problem) -> Occupancy:
     shape, filled, alone = computed(shape, problem)
     block = chosen(shape, filled)
     assert block is not None, "a rule of the engine: one micro-block fits"
-    found = in_blocks(shape, filled, block)
+    cycles = in_blocks(shape, filled, block)
     again = ceil(filled.weights / shape.lone_weights_per_cycle) if alone > 1 else 0
     return Occupancy(
-        useful, *(alone * max(value, again) for value in found[1:6]), *(alone * n for n in found[6:])
+        useful, *(alone * max(value, again) for value in cycles[1:6]), *(alone * n for n in cycles[6:])
     )
 
 

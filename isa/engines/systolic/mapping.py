@@ -64,17 +64,17 @@ def convolution(
             begin = _smallest(shape, (pixels if rows_are_pixels else inner, channels, pixels))
             begun.append((steady(*work, corner(shape, *begin)), begin, kind))
     least = min(begun)[0]
-    found = []
+    mappings = []
     for cycles, begin, kind in begun:
         if cycles < least * _HOPELESS:
             best = _best(shape, (pixels, channels), partial(_KINDS[kind][0], *work), begin, cycles)
-            found.append((*best, begin, kind))
-    least, _, _, fastest = min(found)
+            mappings.append((*best, begin, kind))
+    least, _, _, fastest = min(mappings)
     # The approximation is too low for output-stationary groups that wait for the output stage, and for few groups.
     doubtful = fastest == "output_stationary" or least < _SHORT_CYCLES
     close = [
         (part, kind)
-        for cycles, best, begin, kind in found
+        for cycles, best, begin, kind in mappings
         if doubtful or cycles < least * (1 + _CLOSE)
         for part in dict.fromkeys((best, begin))
     ]

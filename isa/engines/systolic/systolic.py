@@ -84,7 +84,7 @@ class Systolic(Engine):
         """Return messages if the corner is empty, or if the array does not support the dataflow."""
         whole = array_shape(array)
         part = _corner(whole, layout)
-        found = [
+        faults = [
             f"{name}_halvings {getattr(layout, f'{name}_halvings')}; the array has {getattr(whole, side)} {what}"
             for name, side, what in (
                 ("row", "rows", "rows"),
@@ -95,8 +95,8 @@ class Systolic(Engine):
         ]
         chosen = DATAFLOWS[layout.output_stationary]
         if not by_channel and array.dataflow not in (chosen, "both"):
-            found.append(f"dataflow {chosen}; the array of the hardware supports {array.dataflow}")
-        return found
+            faults.append(f"dataflow {chosen}; the array of the hardware supports {array.dataflow}")
+        return faults
 
     def use(self, array: MacArray, problem: Problem, layout: Layout) -> Use:
         """Return the cycles and the traffic of a problem, by the closed forms in `timing`, on the layout's corner."""
@@ -107,12 +107,12 @@ class Systolic(Engine):
         shape, multipliers = _corner(array_shape(array), layout), self.macs_per_cycle(array)
         sizes = problem.pixels, problem.inner, problem.ofm_depth
         if problem.by_channel:
-            found = timing.depthwise_split(shape, _window(problem), problem.ofm_depth, multipliers)
+            parts = timing.depthwise_split(shape, _window(problem), problem.ofm_depth, multipliers)
         elif layout.output_stationary:
-            found = timing.output_stationary_split(shape, *sizes, multipliers)
+            parts = timing.output_stationary_split(shape, *sizes, multipliers)
         else:
-            found = timing.weight_stationary_split(shape, *sizes, multipliers)
-        return found[1:]
+            parts = timing.weight_stationary_split(shape, *sizes, multipliers)
+        return parts[1:]
 
     def circuits(self, array: MacArray) -> Circuits:
         """Return the circuits: accumulators are a double buffer whose SRAMs each serve a few columns."""

@@ -121,7 +121,7 @@ def _integers(call: Call[Parameters], values: Values) -> list[Array]:
 def _codes(call: Call[Parameters], values: Values) -> list[Array]:
     ofm = call.outputs[0]
     multiplier, shift = batch_matmul_multiplier(input_type(call), input_type(call, 1), ofm)
-    found = requantise(
+    result = requantise(
         _sums(call, *_ordered(call, values)),
         np.array([multiplier]),
         np.array([shift]),
@@ -130,7 +130,7 @@ def _codes(call: Call[Parameters], values: Values) -> list[Array]:
         ofm.numpy_dtype,
         "double",
     )
-    return [found]
+    return [result]
 
 
 def _sums(call: Call[Parameters], x: Any, y: Any) -> Int32Array:

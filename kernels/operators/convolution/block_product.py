@@ -130,12 +130,12 @@ def _expanded(call: Call[Parameters]) -> Expansion | None:
     needed = [at for at in (WEIGHTS, SCALES, ZERO_POINTS) if optional_type(call, at) is not None]
     if not input_type(call).real or any(data[at] is None for at in needed):
         return None
-    found = Expansion(len(call.inputs))
-    weights = found.constant(_weights(call, data))
+    body = Expansion(len(call.inputs))
+    weights = body.constant(_weights(call, data))
     bias = BIAS if optional_type(call, BIAS) is not None else None
     how = fully_connected.Parameters(keep_num_dims=True, activation=call.parameters.activation)
-    found.results += found.call("product", "fully_connected", (0, weights, bias), call.outputs, how)
-    return found
+    body.results += body.call("product", "fully_connected", (0, weights, bias), call.outputs, how)
+    return body
 
 
 def _codes(call: Call[Parameters], values: Values) -> list[Array]:

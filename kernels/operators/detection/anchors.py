@@ -50,23 +50,23 @@ class PriorBoxParameters(parameters.Parameters):
 
 def _aspects(how: PriorBoxParameters) -> list[float]:
     """Return 1, then the aspect ratios that differ from it and from each other, each followed by its inverse."""
-    found = [1.0]
+    aspects = [1.0]
     for aspect in how.aspects:
-        if all(abs(aspect - other) >= _SAME for other in found):
-            found += [aspect, 1 / aspect] if how.flip else [aspect]
-    return found
+        if all(abs(aspect - other) >= _SAME for other in aspects):
+            aspects += [aspect, 1 / aspect] if how.flip else [aspect]
+    return aspects
 
 
 def _sizes(how: PriorBoxParameters) -> list[tuple[float, float]]:
     """Return width and height of the boxes around a pixel, in order."""
-    found = []
+    sizes = []
     for position, least in enumerate(how.least):
         boxes = [(least * sqrt(aspect), least / sqrt(aspect)) for aspect in _aspects(how)]
         if how.most:
             mean = sqrt(least * how.most[position])
             boxes.insert(1 if how.means_first else len(boxes), (mean, mean))
-        found += boxes
-    return found
+        sizes += boxes
+    return sizes
 
 
 def _plane(call: Call[PriorBoxParameters], position: int) -> tuple[int, int]:
@@ -102,12 +102,12 @@ def _reference(call: Call[PriorBoxParameters], values: Values) -> list[Array]:
 
 def _constants(call: Call[PriorBoxParameters]) -> Expansion:
     """Expand to copies of constants: nothing is left to compute."""
-    found = Expansion(len(call.inputs))
+    body = Expansion(len(call.inputs))
     for name, data, output in zip(("boxes", "variances"), priors(call), call.outputs, strict=True):
-        constant = found.constant(data.astype(output.numpy_dtype))
+        constant = body.constant(data.astype(output.numpy_dtype))
         shape = ReshapeParameters(shape=output.shape)
-        found.results += found.call(name, "reshape", (constant,), [output], shape)
-    return found
+        body.results += body.call(name, "reshape", (constant,), [output], shape)
+    return body
 
 
 def _prior_box_workload(call: Call) -> Workload:

@@ -101,13 +101,13 @@ def _infer(call: Call[Parameters]) -> Shapes:
 def _compute(call: Call[Parameters], values: Values) -> list[Array]:
     how, rows, numbers, counts = call.parameters, list[Any](), list[int](), list[int]()
     for image in _images(call, values):
-        found = _detected(image, how, _by_class(call))
+        detections = _detected(image, how, _by_class(call))
         classes = len(image.scores)
-        for label, box in found:
+        for label, box in detections:
             corners = image.boxes[label if _by_class(call) else 0, box]
             rows.append([label, image.scores[label, box], *corners])
             numbers.append(image.first + (box * classes + label if _by_class(call) else box))
-        counts.append(len(found))
+        counts.append(len(detections))
     return [
         filled(call.outputs[_DETECTIONS], rows),
         filled(call.outputs[_NUMBERS], numbers),
@@ -134,15 +134,15 @@ def _images(call: Call, values: Values) -> list[_Image]:
 
 def _detected(image: _Image, how: Parameters, by_class: bool) -> list[_Detection]:
     """Return the boxes of an image that are kept, in their order."""
-    found: list[_Detection] = []
+    detections: list[_Detection] = []
     for label in range(len(image.scores)):
         if label != how.background:
             chosen = _chosen(image.boxes[label if by_class else 0], image.scores[label], how)
-            found += [_Detection(label, box) for box in (sorted(chosen) if by_class else chosen)]
-    if not 0 <= how.most_kept < len(found):
-        return found
-    best = decreasing(np.array([image.scores[label, box] for label, box in found], np.float32))
-    kept = [found[place] for place in best[: how.most_kept]]
+            detections += [_Detection(label, box) for box in (sorted(chosen) if by_class else chosen)]
+    if not 0 <= how.most_kept < len(detections):
+        return detections
+    best = decreasing(np.array([image.scores[label, box] for label, box in detections], np.float32))
+    kept = [detections[place] for place in best[: how.most_kept]]
     return sorted(kept) if by_class else sorted(kept, key=lambda detection: detection.label)
 
 

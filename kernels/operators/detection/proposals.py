@@ -116,7 +116,7 @@ def _nms_compute(call: Call[BoxWithNmsLimitParameters], values: Values) -> list[
     scores, boxes, images = arrays(values, 3)
     asked = call.parameters
     most = asked.most if asked.most >= 0 else scores.size
-    found: list[tuple[int, int, int, np.float32]] = []
+    detections: list[tuple[int, int, int, np.float32]] = []
     for image in dict.fromkeys(images.tolist()):
         rows = np.flatnonzero(images == image)
         of_image: list[tuple[int, int, int, np.float32]] = []
@@ -130,8 +130,8 @@ def _nms_compute(call: Call[BoxWithNmsLimitParameters], values: Values) -> list[
                 (int(candidates[one]), number, image, score) for one, score in zip(chosen, won, strict=True)
             ]
         best = decreasing(np.array([score for *_, score in of_image], np.float32))[:most]
-        found += [of_image[one] for one in sorted(best)]
-    return _outputs(call, boxes, found)
+        detections += [of_image[one] for one in sorted(best)]
+    return _outputs(call, boxes, detections)
 
 
 def _kernel(asked: BoxWithNmsLimitParameters) -> Callable[[Float32Array], Float32Array]:
@@ -143,16 +143,16 @@ def _kernel(asked: BoxWithNmsLimitParameters) -> Callable[[Float32Array], Float3
     return lambda shares: np.exp(-shares * shares / np.float32(asked.sigma))
 
 
-def _outputs(call: Call, boxes: Float32Array, found: list[tuple[int, int, int, np.float32]]) -> list[Array]:
-    corners = [boxes[row, number * COORDINATES : (number + 1) * COORDINATES] for row, number, _, _ in found]
+def _outputs(call: Call, boxes: Float32Array, chosen: list[tuple[int, int, int, np.float32]]) -> list[Array]:
+    corners = [boxes[row, number * COORDINATES : (number + 1) * COORDINATES] for row, number, _, _ in chosen]
     columns: tuple[list[Any], ...] = (
-        [score for *_, score in found],
+        [score for *_, score in chosen],
         corners,
-        [number for _, number, _, _ in found],
-        [image for _, _, image, _ in found],
+        [number for _, number, _, _ in chosen],
+        [image for _, _, image, _ in chosen],
     )
     padded = [filled(tensor, column) for tensor, column in zip(call.outputs, columns, strict=False)]
-    return [*padded, np.array([len(found)], np.int32)]
+    return [*padded, np.array([len(chosen)], np.int32)]
 
 
 def _nms_workload(call: Call[BoxWithNmsLimitParameters]) -> Workload:

@@ -233,8 +233,8 @@ def _roi_pooling_compute(call: Call[RoiPoolingParameters], values: Values) -> li
 
 def _of_bin(pixels: NDArray[np.float32], mean: bool) -> NDArray[np.floating[Any]]:
     """Return [depth] from the pixels [rows, columns, depth] of a bin."""
-    found: NDArray[np.floating[Any]] = pixels.mean((0, 1), np.float64) if mean else pixels.max((0, 1))
-    return found
+    value: NDArray[np.floating[Any]] = pixels.mean((0, 1), np.float64) if mean else pixels.max((0, 1))
+    return value
 
 
 def _bins(begin: np.float32, end: np.float32, pixels: int, bins: int) -> NDArray[np.int64]:

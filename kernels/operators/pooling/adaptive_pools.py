@@ -43,13 +43,13 @@ ON_HOST = "no instruction gives the position of the largest value in a window"
 
 def largest(call: Call, values: Values, rows: Axis, columns: Axis) -> list[Array]:
     """Return the largest value of each window and its position, [n, rows, columns, c] each."""
-    found, places = _search(input_value(values), rows, columns)
+    extremes, places = _search(input_value(values), rows, columns)
     ofm, positions = call.outputs
     activation = call.parameters.activation
     if ofm.real:
-        best: Any = limited(activation, found)
+        best: Any = limited(activation, extremes)
     else:
-        best = clamp(found, *act_range(activation, ofm), ofm.numpy_dtype)
+        best = clamp(extremes, *act_range(activation, ofm), ofm.numpy_dtype)
     return [best, places.astype(positions.numpy_dtype)]
 
 
@@ -57,22 +57,22 @@ def _search(x: NDArray[Any], rows: Axis, columns: Axis) -> tuple[NDArray[Any], N
     """Search all windows at once, element by element; a value that is not larger does not replace the one found."""
     width = x.shape[2]
     (top, heights), (left, widths) = rows, columns
-    found, places = None, None
+    extremes, places = None, None
     for down in range(int(heights.max())):
         for right in range(int(widths.max())):
             y, there_y = top + np.minimum(down, heights - 1), down < heights
             z, there_z = left + np.minimum(right, widths - 1), right < widths
             values = x[:, y[:, None], z]
             numbers = (y[:, None] * width + z)[None, :, :, None]
-            if found is None or places is None:
-                found, places = values.copy(), np.broadcast_to(numbers, values.shape).copy()
+            if extremes is None or places is None:
+                extremes, places = values.copy(), np.broadcast_to(numbers, values.shape).copy()
                 continue
-            better = (values > found) & (there_y[:, None] & there_z)[None, :, :, None]
-            np.copyto(found, values, where=better)
+            better = (values > extremes) & (there_y[:, None] & there_z)[None, :, :, None]
+            np.copyto(extremes, values, where=better)
             np.copyto(places, numbers, where=better)
-    assert found is not None
+    assert extremes is not None
     assert places is not None
-    return found, places
+    return extremes, places
 
 
 def two_outputs(call: Call) -> bool:

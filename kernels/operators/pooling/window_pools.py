@@ -203,12 +203,12 @@ def _taps(call: Call[Pooling], axis: int) -> list[tuple[IntArray, IntArray]]:
     window, size = call.parameters, input_type(call).shape[axis]
     begin = np.arange(call.outputs[0].shape[axis]) * window.strides[axis - 1] - window.padding[axis - 1][0]
     least, most = max(0, -int(begin.max())), min(window.filter[axis - 1], size - int(begin.min()))
-    found: list[tuple[IntArray, IntArray]] = []
+    taps: list[tuple[IntArray, IntArray]] = []
     for element in range(least, most):
         places = begin + element
         seen_by = np.flatnonzero((places >= 0) & (places < size))
-        found.append((seen_by, places[seen_by]))
-    return found
+        taps.append((seen_by, places[seen_by]))
+    return taps
 
 
 def elements_seen(call: Call[Pooling], counted: Borders = NO_BORDERS) -> NDArray[np.int32]:
@@ -314,17 +314,17 @@ def _padded(call: Call[AveragePool2dParameters]) -> Expansion | None:
     how, image = call.parameters, input_type(call)
     if how.counted == NO_BORDERS:
         return None
-    found = Expansion(len(call.inputs))
+    body = Expansion(len(call.inputs))
     paddings = ((0, 0), *how.counted, (0, 0))
     shape = tuple(size + sum(border) for size, border in zip(image.shape, paddings, strict=True))
-    (wide,) = found.call("pad", "pad", (0,), [replace(image, shape=shape)], PadParameters(paddings=paddings))
+    (wide,) = body.call("pad", "pad", (0,), [replace(image, shape=shape)], PadParameters(paddings=paddings))
     left = tuple(
         (there[0] - counted[0], there[1] - counted[1])
         for there, counted in zip(how.padding, how.counted, strict=True)
     )
     pool = how.changed(padding=left, counted=NO_BORDERS)
-    found.results += found.call("pool", "average_pool_2d", (wide,), call.outputs, pool)
-    return found
+    body.results += body.call("pool", "average_pool_2d", (wide,), call.outputs, pool)
+    return body
 
 
 AVERAGE_REFERENCES = with_halves(

@@ -51,8 +51,8 @@ def selecting_operator(name: str, select: np.ufunc, largest: bool, dtypes: tuple
     def reference(call: Call[Reduction], values: Values) -> list[Array]:
         x: Any = input_value(values)
         neutral = _last_choice(input_type(call), largest)
-        found = select.reduce(x, axis=call.parameters.axes, initial=neutral)
-        return [np.asarray(found, x.dtype).reshape(call.outputs[0].shape)]
+        extremes = select.reduce(x, axis=call.parameters.axes, initial=neutral)
+        return [np.asarray(extremes, x.dtype).reshape(call.outputs[0].shape)]
 
     return Operator(
         name=name,
@@ -200,8 +200,8 @@ def _topk_reference(call: Call[TopkV2Parameters], values: Values) -> list[Array]
 
 def _topk_infer(call: Call[TopkV2Parameters]) -> Shapes:
     shape, axis = input_type(call).shape, axis_of(call)
-    found = (*shape[:axis], call.parameters.k, *shape[axis + 1 :])
-    return found, found
+    result = (*shape[:axis], call.parameters.k, *shape[axis + 1 :])
+    return result, result
 
 
 def _axis_holds_k(call: Call[TopkV2Parameters]) -> bool:

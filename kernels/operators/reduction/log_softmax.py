@@ -103,8 +103,8 @@ def _integers(call: Call[Parameters], values: Values) -> list[Array]:
 def _least(numbers: FixedPointNumbers, logarithm: Int64Array) -> Int64Array:
     """Return the difference that is too small to be told from the smallest result, or that does not fit the format."""
     word = _WORD.multiply(logarithm - (1 << 31) << max(numbers.back_shift, 0), numbers.back)
-    found = divide_by_power(word, max(-numbers.back_shift, 0))
-    return np.maximum(numbers.difference_min - 1, found)
+    difference = divide_by_power(word, max(-numbers.back_shift, 0))
+    return np.maximum(numbers.difference_min - 1, difference)
 
 
 def _rounded_floats(call: Call[Parameters], values: Values) -> list[Array]:

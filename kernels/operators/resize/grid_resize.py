@@ -189,17 +189,17 @@ def _on_lines(call: Call[Resizing]) -> tuple[Line, Line] | None:
 
 
 def _integer_line(call: Call[Resizing], axis: int) -> Line | None:
-    found = _integer_axis(call, axis)
-    return line_through(_fixed(found.below, found.weight_above))
+    taps = _integer_axis(call, axis)
+    return line_through(_fixed(taps.below, taps.weight_above))
 
 
 def _short_line(call: Call[Resizing], axis: int) -> Line | None:
     """Return the line of float32 positions that are multiples of 1/1024; None for others."""
-    found = _float_axis(call, axis)
-    fractions = found.weight_above.astype(np.float64) * (1 << _FRACTION_BITS)
+    taps = _float_axis(call, axis)
+    fractions = taps.weight_above.astype(np.float64) * (1 << _FRACTION_BITS)
     if not np.array_equal(fractions, np.rint(fractions)):
         return None
-    return line_through(_fixed(found.below, fractions.astype(np.int64)))
+    return line_through(_fixed(taps.below, fractions.astype(np.int64)))
 
 
 def _fixed(pixels: NDArray[np.int64], fractions: Numbers) -> NDArray[np.int64]:
@@ -208,9 +208,9 @@ def _fixed(pixels: NDArray[np.int64], fractions: Numbers) -> NDArray[np.int64]:
 
 
 def _exact_axis(call: Call[Resizing], axis: int) -> ExactAxis:
-    found, how = _float_axis(call, axis), call.parameters
+    taps, how = _float_axis(call, axis), call.parameters
     size, count = input_type(call).shape[axis], call.outputs[0].shape[axis]
-    in_float32 = found.below.astype(np.float64) + found.weight_above.astype(np.float64)
+    in_float32 = taps.below.astype(np.float64) + taps.weight_above.astype(np.float64)
     return exact_axis(size, count, how.align_corners, how.half_pixel_centers, in_float32)
 
 

@@ -115,12 +115,12 @@ def _operand_count(call: Call[BidirectionalSequenceLstmParameters]) -> bool:
 def _lstm_auxiliary(call: Call) -> bool:
     """weights of the auxiliary input come with it, for every gate that has weights or for none"""
     gates = [layout.auxiliary_weights or 0 for layout in _LSTM_CELLS]
-    found = [
+    presence = [
         present(call, first + gate)
         for layout, first in zip(_LSTM_CELLS, gates, strict=True)
         for gate in gates_at(call, layout)
     ]
-    return len(set(found)) == 1 and (present(call, _LSTM_AUXILIARY) or not found[0])
+    return len(set(presence)) == 1 and (present(call, _LSTM_AUXILIARY) or not presence[0])
 
 
 def _lstm_shapes(call: Call[BidirectionalSequenceLstmParameters]) -> bool:

@@ -131,8 +131,8 @@ def _by_gate(values: Values, first: int | None, gates: Sequence[str] = GATES) ->
     """Return the operands of the gates that have one, from a group that starts at `first`."""
     if first is None:
         return {}
-    found = {gate: _at(values, first + index) for index, gate in enumerate(gates)}
-    return {gate: value for gate, value in found.items() if value is not None}
+    operands = {gate: _at(values, first + index) for index, gate in enumerate(gates)}
+    return {gate: value for gate, value in operands.items() if value is not None}
 
 
 def _at(values: Values, position: int) -> Numbers | None:

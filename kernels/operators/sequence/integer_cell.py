@@ -321,12 +321,12 @@ def scales_of_operands(call: Call) -> bool:
 
 def cell_scale(call: Call) -> bool:
     """in integers the scale of the cell state is a power of two from 2**-15 to 2**-9, without zero point"""
-    found = input_type(call, Operand.CELL_STATE).quantization
-    if input_type(call).real or found is None:
+    scaling = input_type(call, Operand.CELL_STATE).quantization
+    if input_type(call).real or scaling is None:
         return input_type(call).real
-    exponent = log2(found.scale)
+    exponent = log2(scaling.scale)
     near = abs(exponent - round(exponent)) < _EXPONENT_TOLERANCE
-    return near and round(exponent) in range(-15, -8) and found.zero_point == 0
+    return near and round(exponent) in range(-15, -8) and scaling.zero_point == 0
 
 
 def hidden_scale(call: Call[IntegerParameters]) -> bool:

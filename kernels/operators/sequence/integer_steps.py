@@ -123,28 +123,28 @@ def integer_steps(call: Call, count: int, time_major: bool) -> Expansion | None:
         return None
     if not -128 <= cell.words.zero <= 127 or not 0 <= cell.words.state_integer_bits <= 15:
         return None
-    found = Expansion(len(call.inputs))
+    body = Expansion(len(call.inputs))
     batch, cells = input_type(call, Operand.CELL_STATE).shape
     x = input_type(call)
     codes = int(Operand.INPUT)
     if len(x.shape) != 2:
         flat = TensorType(x.dtype, (batch * count, x.shape[-1]), x.quantization)
-        (codes,) = found.call("inputs", "reshape", (codes,), (flat,), ReshapeParameters(shape=flat.shape))
+        (codes,) = body.call("inputs", "reshape", (codes,), (flat,), ReshapeParameters(shape=flat.shape))
     order = [cell.gates[gate] for gate in gates_of(call)]
     from_input, from_output = (
-        _Product.of(found, [getattr(gate, side) for gate in order]) for side in ("from_input", "from_output")
+        _Product.of(body, [getattr(gate, side) for gate in order]) for side in ("from_input", "from_output")
     )
-    projection = None if cell.projection is None else _Product.of(found, [cell.projection])
-    sums = from_input.sums(found, "input_sums", codes, TensorType("int16", (batch * count, from_input.units)))
+    projection = None if cell.projection is None else _Product.of(body, [cell.projection])
+    sums = from_input.sums(body, "input_sums", codes, TensorType("int16", (batch * count, from_input.units)))
     output, state = int(Operand.OUTPUT_STATE), int(Operand.CELL_STATE)
     results = []
     for step in range(count):
         where = f"step_{step}/" if count > 1 else ""
         # The sums saturate when these are added, and not before.
         wide = TensorType("int32", (batch, from_output.units))
-        recurrent = from_output.sums(found, f"{where}state_sums", output, wide)
+        recurrent = from_output.sums(body, f"{where}state_sums", output, wide)
         hidden = TensorType("int8", (batch, cells), call.outputs[0].quantization)
-        output, state = found.call(
+        output, state = body.call(
             f"{where}cells",
             "lstm_step",
             (sums, recurrent, state),
@@ -155,10 +155,10 @@ def integer_steps(call: Call, count: int, time_major: bool) -> Expansion | None:
             kind = TensorType("int8", (batch, projection.units), call.outputs[0].quantization)
             limit = cell.output_limit or 128
             chosen = {"zero": cell.output_zero, "low": max(-128, -limit), "high": min(127, limit)}
-            output = projection.sums(found, f"{where}projection", output, kind, **chosen)
+            output = projection.sums(body, f"{where}projection", output, kind, **chosen)
         results.append(output)
-    found.results = [_joined(found, call, results, time_major), output, state]
-    return found
+    body.results = [_joined(body, call, results, time_major), output, state]
+    return body
 
 
 def _constant(call: Call) -> bool:
@@ -176,17 +176,17 @@ class _Product(NamedTuple):
     units: int
 
     @classmethod
-    def of(cls, found: Expansion, addends: list[Addend]) -> _Product:
+    def of(cls, body: Expansion, addends: list[Addend]) -> _Product:
         """Return the product that computes several addends side by side."""
         weights = np.concatenate([each.weights for each in addends]).astype(np.int8)
         offsets = np.concatenate([each.offset for each in addends])
         block = stage_parameters(offsets, [each.rescale for each in addends])
-        return cls(found.constant(weights), found.constant(block), len(weights))
+        return cls(body.constant(weights), body.constant(block), len(weights))
 
-    def sums(self, found: Expansion, name: str, codes: int, result: TensorType, **chosen: int) -> int:
+    def sums(self, body: Expansion, name: str, codes: int, result: TensorType, **chosen: int) -> int:
         """Add the product with quantized values and return its number."""
         operands = codes, self.weights, self.parameters
-        return found.call(name, "gate_sums", operands, (result,), GateSumsParameters(**chosen))[0]
+        return body.call(name, "gate_sums", operands, (result,), GateSumsParameters(**chosen))[0]
 
 
 def stage_parameters(offsets: Array, rescales: list[tuple[int, int]]) -> Array:
@@ -196,7 +196,7 @@ def stage_parameters(offsets: Array, rescales: list[tuple[int, int]]) -> Array:
     return block_of(StageParameters(offsets.astype(np.int32), pairs[:, 0].astype(np.int32), shifts))
 
 
-def _joined(found: Expansion, call: Call, outputs: list[int], time_major: bool) -> int:
+def _joined(body: Expansion, call: Call, outputs: list[int], time_major: bool) -> int:
     """Return the outputs of all steps as one tensor in the layout of the layer."""
     result = call.outputs[0]
     if len(result.shape) == 2:
@@ -205,10 +205,10 @@ def _joined(found: Expansion, call: Call, outputs: list[int], time_major: bool) 
     shape = tuple(1 if at == axis else size for at, size in enumerate(result.shape))
     kind = TensorType(result.dtype, shape, result.quantization)
     parts = [
-        found.call(f"step_{number}/output", "reshape", (each,), (kind,), ReshapeParameters(shape=shape))[0]
+        body.call(f"step_{number}/output", "reshape", (each,), (kind,), ReshapeParameters(shape=shape))[0]
         for number, each in enumerate(outputs)
     ]
-    return found.call("outputs", "concatenation", parts, (result,), ConcatenationParameters(axis=axis))[0]
+    return body.call("outputs", "concatenation", parts, (result,), ConcatenationParameters(axis=axis))[0]
 
 
 OPERATORS = (GATE_SUMS,)

@@ -291,11 +291,11 @@ def _quantized_shapes(call: Call) -> bool:
 
 def _quantized_expand(call: Call[IntegerParameters]) -> Expansion | None:
     """Return the cell as products and a step; the output is the output state."""
-    found = integer_steps(call, 1, True)
-    if found is not None:
-        _, output, state = found.results
-        found.results = [output, state, output]
-    return found
+    body = integer_steps(call, 1, True)
+    if body is not None:
+        _, output, state = body.results
+        body.results = [output, state, output]
+    return body
 
 
 QUANTIZED_LSTM = Operator(

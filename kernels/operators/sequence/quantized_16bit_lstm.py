@@ -107,9 +107,7 @@ def _shapes(call: Call) -> bool:
 def _one_scale(call: Call) -> bool:
     """all weights have one scale and zero point"""
     weights = {input_type(call, position).quantization for position in range(_INPUT_WEIGHTS, _BIAS)}
-    return (
-        len(weights) == 1 and None not in weights and all(found and found.axis is None for found in weights)
-    )
+    return len(weights) == 1 and None not in weights and all(q and q.axis is None for q in weights)
 
 
 def _fixed_scales(call: Call) -> bool:
@@ -121,8 +119,8 @@ def _fixed_scales(call: Call) -> bool:
     )
 
 
-def _is(found: Quantization | None, scale: float, zero_point: int) -> bool:
-    return found == Quantization((scale,), (zero_point,))
+def _is(scaling: Quantization | None, scale: float, zero_point: int) -> bool:
+    return scaling == Quantization((scale,), (zero_point,))
 
 
 def _shift(call: Call) -> bool:
@@ -132,7 +130,7 @@ def _shift(call: Call) -> bool:
 
 def _expand(call: Call) -> Expansion | None:
     """Expand to one product of input and output state, side by side, with all weights, and the step of the cell."""
-    found, values = Expansion(_INPUTS), known(call)
+    body, values = Expansion(_INPUTS), known(call)
     if any(values[position] is None for position in range(_INPUT_WEIGHTS, _CELL_STATE)):
         return None
     weights = np.concatenate([_rows(values, gate) for gate in range(_GATES)])
@@ -141,15 +139,15 @@ def _expand(call: Call) -> Expansion | None:
     bias = bias - _ZERO * (weights.astype(np.int64) - zero).sum(axis=1)
     output, state = call.outputs[1], call.outputs[0]
     (batch, cells), inputs = state.shape, weights.shape[1]
-    (columns,) = found.call(
+    (columns,) = body.call(
         "columns",
         "concatenation",
         (_INPUT, _OUTPUT_STATE),
         (replace(output, shape=(batch, inputs)),),
         ConcatenationParameters(axis=1),
     )
-    operands = columns, found.constant(weights), found.constant(stage_parameters(bias, [_rescale(call)]))
-    (sums,) = found.call(
+    operands = columns, body.constant(weights), body.constant(stage_parameters(bias, [_rescale(call)]))
+    (sums,) = body.call(
         "sums",
         "gate_sums",
         operands,
@@ -157,9 +155,9 @@ def _expand(call: Call) -> Expansion | None:
         GateSumsParameters(weight_zero=zero),
     )
     step = step_parameters(_CELL)
-    codes, after = found.call("cells", "lstm_step", (sums, None, _CELL_STATE), (output, state), step)
-    found.results = [after, codes]
-    return found
+    codes, after = body.call("cells", "lstm_step", (sums, None, _CELL_STATE), (output, state), step)
+    body.results = [after, codes]
+    return body
 
 
 QUANTIZED_16BIT_LSTM = Operator(
