@@ -124,7 +124,7 @@ class Options:
 
     @property
     def schedules(self) -> int:
-        """The number of schedules that the search tries. Raises NpusimError for an effort that is none."""
+        """The number of schedules that the search tries. Raises NpusimError for an invalid effort."""
         if isinstance(self.effort, str) and self.effort in EFFORTS:
             return EFFORTS[self.effort]
         try:

@@ -154,7 +154,7 @@ def _require_space(space: Space) -> None:
         _require(limit.relation in ("<=", ">=", "<", ">"), f"{limit.key}: no such relation")
         _require(_is_number(limit.bound), f"{limit.key}: the bound is not a number")
     _require(bool(space.objectives), "objectives: there are none")
-    _require(space.combine in COMBINE, "combine: no such way")
+    _require(space.combine in COMBINE, f"combine: not one of {', '.join(COMBINE)}")
     _require(space.programs in ("own", "shared"), "programs: neither own nor shared")
     _require(type(space.effort) is int and space.effort >= 0, "effort: not a whole number")
 
@@ -177,7 +177,7 @@ def _require_sampler(sampler: Any) -> None:
     try:
         Sampling.model_validate({key: sampler[key] for key in ("kind", "seed", "batch") if key in sampler})
     except ValidationError:
-        raise ValueError("sampler: not what chooses points") from None
+        raise ValueError("sampler: kind, seed or batch is not valid") from None
 
 
 def _is_number(value: object) -> bool:

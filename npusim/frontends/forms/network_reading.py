@@ -243,7 +243,7 @@ def _input(value: Value) -> Tensor:
     if not is_element(value.dtype):
         raise GraphError(f"input {quoted(value.name)} has elements of type {value.dtype}, which npusim lacks")
     if value.sizes is None:
-        raise GraphError(f"input {quoted(value.name)} says no shape; write one into the model")
+        raise GraphError(f"input {quoted(value.name)} has no shape; state one in the model")
     shape = tuple(size if isinstance(size, int) else UNKNOWN for size in value.sizes)
     names = tuple(size or "" for size in value.sizes if not isinstance(size, int))
     return Tensor(value.name, TensorType(value.dtype, shape), size_names=names)

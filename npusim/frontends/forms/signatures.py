@@ -35,7 +35,7 @@ class Argument(NamedTuple):
 
 @cache
 def arguments(text: str) -> tuple[Argument, ...]:
-    """Parse a signature, such as "X scale? rest*", into its arguments. Raises ValueError for a word that is none."""
+    """Parse a signature, such as "X scale? rest*", into its arguments. Raises ValueError for an invalid word."""
     return tuple(map(_argument, text.split()))
 
 

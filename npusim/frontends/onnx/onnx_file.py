@@ -100,7 +100,7 @@ def _check_opset(version: int | None, graph: Any) -> None:
     if version is None and all(_domain(node.domain) != STANDARD for node in nodes_of(graph)):
         return  # A model of decision trees, for example, has only operations of ai.onnx.ml.
     if version is None:
-        raise FormatError("says no version of ONNX's operations (opset_import)")
+        raise FormatError("states no version of ONNX's operations (opset_import)")
     newest = _library().defs.onnx_opset_version()
     fault = f"has operations of version {version} (opset_import)"
     reads = f"npusim and the onnx that is installed read {OLDEST_OPSET} to {newest}"

@@ -131,7 +131,9 @@ def _unpacked(c: NodeConversion) -> Any:
     if c.has("g_idx"):
         places = np.asarray(c.value("g_idx")).astype(np.int64)
         c.require(places.shape == (inner,), f"g_idx has {places.size} elements, must have {inner}")
-        c.require(bool((places >= 0).all() and (places < blocks).all()), "g_idx names blocks that are none")
+        c.require(
+            bool((places >= 0).all() and (places < blocks).all()), "g_idx names blocks that do not exist"
+        )
     scales = c.value("scales")
     c.require(scales.size == columns * blocks, f"has {scales.size} scales for {columns * blocks} blocks")
     zeros = _zeros_of_blocks(c, columns, blocks, bits)
