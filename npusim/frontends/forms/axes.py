@@ -39,8 +39,8 @@ def region_means(
     """
     c.require(min(size) > 0, f"height and width of the output are {list(size)}, must be above 0")
     c.require(scale > 0, f"spatial_scale is {scale}, must be above 0")
-    how: dict[str, Any] = {"height_stride": 1 / scale, "width_stride": 1 / scale, "samples": samples}
-    return c.node("roi_align", operands, size=size, **how, anywhere=True, centers=centers)
+    parameters: dict[str, Any] = {"height_stride": 1 / scale, "width_stride": 1 / scale, "samples": samples}
+    return c.node("roi_align", operands, size=size, **parameters, anywhere=True, centers=centers)
 
 
 def on_images(c: Conversion, tensor: int, axes: Sequence[int], function: Callable[[int], int]) -> int:

@@ -118,9 +118,9 @@ def _by_taps(c: Conversion, image: int, weights: int, window: Window) -> tuple[i
     count = window.positions(shape[2:])[0]
     taps: list[int] = []
     for tap in range(filter_[2]):
-        how: dict[str, Any] = {"begin": (0, 0, tap * window.dilation[0], 0, 0)}
-        how |= {"size": (*shape[:2], count, *shape[3:]), "strides": (1, 1, window.stride[0], 1, 1)}
-        taps += c.nodes("strided_slice", [image], [kind], **how)
+        parameters: dict[str, Any] = {"begin": (0, 0, tap * window.dilation[0], 0, 0)}
+        parameters |= {"size": (*shape[:2], count, *shape[3:]), "strides": (1, 1, window.stride[0], 1, 1)}
+        taps += c.nodes("strided_slice", [image], [kind], **parameters)
     [stacked] = c.nodes("pack", taps, [kind], axis=2)  # [N, C, taps, D, H, W]
     turned = c.transposed(stacked, (0, 3, 1, 2, 4, 5))
     image = c.reshaped(turned, (shape[0] * count, shape[1] * filter_[2], *shape[3:]))

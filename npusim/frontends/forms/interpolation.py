@@ -46,35 +46,35 @@ TRANSFORMATIONS = (
 )
 
 
-def positions(axis: Axis, how: str) -> Floats:
-    """Return the position of each result element along the source axis."""
+def positions(axis: Axis, rule: str) -> Floats:
+    """Return the position of each result element along the source axis; rule: one of `TRANSFORMATIONS`, as in ONNX."""
     at = np.arange(axis.length, dtype=np.float32)
     size, count = np.float32(axis.size), np.float32(axis.length)
-    if how == "tf_crop_and_resize":
+    if rule == "tf_crop_and_resize":
         begin, end = (np.float32(edge) for edge in axis.region)
         if axis.length == 1:
             return np.array([_HALF * (begin + end) * (size - _ONE)], np.float32)
         return begin * (size - _ONE) + at * (end - begin) * (size - _ONE) / (count - _ONE)
     if axis.scale == 1:
         return at
-    if how == "asymmetric":
+    if rule == "asymmetric":
         return at / axis.scale
-    if how == "align_corners":
+    if rule == "align_corners":
         return np.zeros_like(at) if axis.length == 1 else at * (size - _ONE) / (count - _ONE)
-    if how == "tf_half_pixel_for_nn":
+    if rule == "tf_half_pixel_for_nn":
         return (at + _HALF) / axis.scale
-    if how == "pytorch_half_pixel" and axis.length == 1:
+    if rule == "pytorch_half_pixel" and axis.length == 1:
         return np.zeros_like(at)
     centred = (at + _HALF) / axis.scale - _HALF
-    if how == "half_pixel_symmetric":
+    if rule == "half_pixel_symmetric":
         center = size / np.float32(2)
         centred = center * (_ONE - count / (axis.scale * size)) + centred
     return centred
 
 
-def nearest_places(axis: Axis, how: str, rounding: str) -> Places:
+def nearest_places(axis: Axis, rule: str, rounding: str) -> Places:
     """Return the source element nearest to each result element."""
-    at = positions(axis, how)
+    at = positions(axis, rule)
     if rounding == "floor":
         places = np.floor(at)
     elif rounding == "ceil":
@@ -86,9 +86,9 @@ def nearest_places(axis: Axis, how: str, rounding: str) -> Places:
     return np.clip(places.astype(np.int64), 0, axis.size - 1)
 
 
-def linear(axis: Axis, how: str) -> Taps:
+def linear(axis: Axis, rule: str) -> Taps:
     """Return the source elements below and above each position, weighted by linear interpolation."""
-    at = np.clip(positions(axis, how), np.float32(0), np.float32(axis.size - 1))
+    at = np.clip(positions(axis, rule), np.float32(0), np.float32(axis.size - 1))
     below = np.minimum(at.astype(np.int64), axis.size - 1)
     above = np.minimum(below + 1, axis.size - 1)
     over, under = np.abs(at - below.astype(np.float32)), np.abs(at - above.astype(np.float32))
@@ -96,9 +96,9 @@ def linear(axis: Axis, how: str) -> Taps:
     return Taps(np.stack([below, above], -1), np.stack([under, over], -1))
 
 
-def cubic(axis: Axis, how: str, a: float, exclude_outside: bool) -> Taps:
+def cubic(axis: Axis, rule: str, a: float, exclude_outside: bool) -> Taps:
     """Return two source elements on each side with cubic weights; beyond the ends they repeat or are left out."""
-    at = positions(axis, how)
+    at = positions(axis, rule)
     first = np.floor(at)
     weights = _cubic_weights(at - first, np.float32(a))
     places = first.astype(np.int64)[:, None] + np.arange(-1, 3)
@@ -123,10 +123,10 @@ def _cubic_weights(s: Floats, a: np.float32) -> Floats:
     )
 
 
-def smoothed(axis: Axis, how: str, a: float | None, exclude_outside: bool) -> Taps:
+def smoothed(axis: Axis, rule: str, a: float | None, exclude_outside: bool) -> Taps:
     """Return antialiasing taps: a triangle, or Keys' kernel (a), stretched to the step between elements."""
     scale = np.float64(min(axis.scale, _ONE))
-    at = positions(axis, how).astype(np.float64)
+    at = positions(axis, rule).astype(np.float64)
     reach = (1.0 if a is None else 2.0) / scale
     first = np.floor(at - reach).astype(np.int64) + 1
     places = first[:, None] + np.arange(int(np.ceil(2 * reach)) + 1)

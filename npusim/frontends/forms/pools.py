@@ -66,21 +66,21 @@ def pooled(
     for places in pairs:
         missing = 2 - len(places)
         own, borders = (1,) * missing, (NO_BORDER,) * missing
-        how: dict[str, Any] = {
+        parameters: dict[str, Any] = {
             "filter": (*own, *(window.size[place] for place in places)),
             "strides": (*own, *(window.stride[place] for place in places)),
             "padding": (*borders, *(window.padding[place] for place in places)),
         }
         if counted:
-            how["counted"] = (*borders, *(_counted(window, place) for place in places))
+            parameters["counted"] = (*borders, *(_counted(window, place) for place in places))
         if averages and c.builder.type(x).quantization and by_columns:
-            how["by_columns"] = True
+            parameters["by_columns"] = True
         last = places is pairs[-1]
         if last:
-            how |= more
+            parameters |= more
 
-        def pool(image: int, how: dict[str, Any] = how, last: bool = last) -> int:
-            return c.node(op, [image], kind if last else c.like(image), **how)
+        def pool(image: int, parameters: dict[str, Any] = parameters, last: bool = last) -> int:
+            return c.node(op, [image], kind if last else c.like(image), **parameters)
 
         x = on_images(c, x, [axes[place] for place in places], pool)
     return x

@@ -210,9 +210,9 @@ def _rnn(c: Parts) -> None:
     if len(names) != (count := 4 * layers * directions):
         raise c.fault(f"has {len(names)} weights, {layers} layers of {directions} directions have {count}")
     weights = [_ordered(c, mode, c.known("WeightList", place)) for place in range(count)]
-    how: dict[str, Any] = {"direction": "bidirectional" if directions == 2 else "forward"}
-    how |= {"linear_before_reset": 1} if mode == "GRU" else {}
-    how |= {"activations": ["Relu"] * directions} if mode == "RNN_RELU" else {}
+    parameters: dict[str, Any] = {"direction": "bidirectional" if directions == 2 else "forward"}
+    parameters |= {"linear_before_reset": 1} if mode == "GRU" else {}
+    parameters |= {"activations": ["Relu"] * directions} if mode == "RNN_RELU" else {}
     x, lengths = c.variable("Input"), (c.source.inputs.get("SequenceLength") or ("",))[0]
     lasts: list[list[str]] = [[] for _ in states]
     for layer, first in enumerate(range(0, layers * directions, directions)):
@@ -228,7 +228,7 @@ def _rnn(c: Parts) -> None:
         for at, each in enumerate(lasts):
             each.append(f"{name}/end{at}")
         results = (f"{name}/all", *(each[-1] for each in lasts))
-        c.node(mode.split("_")[0], (x, *operands, lengths, *begins), *results, **how)
+        c.node(mode.split("_")[0], (x, *operands, lengths, *begins), *results, **parameters)
         turned = c.node("Transpose", (f"{name}/all",), f"{name}/turned", perm=[0, 2, 1, 3])
         sizes = c.constant(f"{layer}/sizes", np.array([0, 0, -1], np.int64))
         x = c.node("Reshape", (turned, sizes), c.variable("Out") if layer == layers - 1 else f"{name}/out")

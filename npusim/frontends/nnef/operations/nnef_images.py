@@ -34,8 +34,8 @@ def _nearest_down(c: CallConversion) -> Sequence[int]:
     if set(factors) == {1}:
         return [c.tensor("input")]
     strides = tuple(factor if extent > 1 else 1 for factor, extent in zip(factors, size, strict=True))
-    how: dict[str, Any] = {"begin": (0,) * len(size), "size": tuple(size), "strides": strides}
-    return c.moved("strided_slice", [c.tensor("input")], **how)
+    parameters: dict[str, Any] = {"begin": (0,) * len(size), "size": tuple(size), "strides": strides}
+    return c.moved("strided_slice", [c.tensor("input")], **parameters)
 
 
 def _area_down(c: CallConversion) -> Sequence[int]:

@@ -76,9 +76,9 @@ def _log_sum_exp(c: NodeConversion) -> Sequence[int]:
     axes = _combined(c, len(c.shape(x)))
     if axes is None or not c.shape(x):
         return [c.node("reshape", [x], shape=c.shape(x))]
-    how: dict[str, Any] = {"axes": tuple(axes), "keep_dims": True}
-    most = c.step("reduce_max", [x], **how)
-    sums = c.step("sum", [c.step("exp", [c.step("sub", [x, most])])], **how)
+    parameters: dict[str, Any] = {"axes": tuple(axes), "keep_dims": True}
+    most = c.step("reduce_max", [x], **parameters)
+    sums = c.step("sum", [c.step("exp", [c.step("sub", [x, most])])], **parameters)
     result = c.step("add", [c.step("log", [sums]), most])
     kept = c.shape(result)
     if not c.flag("keepdims", True):
@@ -109,18 +109,18 @@ def _top(c: NodeConversion) -> Sequence[int]:
     x = c.real("X")
     axis, [k] = c.axis(int(c.attribute("axis", -1)), len(c.shape(x))), c.wholes("K")
     c.require(0 <= k <= c.shape(x)[axis], f"K is {k}, axis {axis} has {c.shape(x)[axis]} elements")
-    how: dict[str, Any] = {"k": k, "axis": axis, "smallest": not c.flag("largest", True)}
-    return c.nodes("topk_v2", [x], [c.like(x), unshaped("int64")], **how)
+    parameters: dict[str, Any] = {"k": k, "axis": axis, "smallest": not c.flag("largest", True)}
+    return c.nodes("topk_v2", [x], [c.like(x), unshaped("int64")], **parameters)
 
 
 def _running(c: NodeConversion) -> Sequence[int]:
     x = c.real("x")
     [axis] = c.wholes("axis")
-    how: dict[str, Any] = {
+    parameters: dict[str, Any] = {
         "exclusive": c.flag("exclusive"),
         "reverse": c.flag("reverse"),
     }
-    return [c.node("cumsum", [x], axis=c.axis(axis, len(c.shape(x))), **how)]
+    return [c.node("cumsum", [x], axis=c.axis(axis, len(c.shape(x))), **parameters)]
 
 
 def _along(op: str) -> Convert:
@@ -191,9 +191,9 @@ def _layer(c: NodeConversion) -> Sequence[int | None]:
 
 def _moments(c: NodeConversion, x: int, axis: int) -> tuple[int, int]:
     """Return the mean, and 1 / sqrt(variance + epsilon)."""
-    how: dict[str, Any] = {"axes": tuple(range(axis, len(c.shape(x)))), "keep_dims": True}
-    mean = c.step("mean", [x], **how)
-    variance = c.step("mean", [c.step("square", [c.step("sub", [x, mean])])], **how)
+    parameters: dict[str, Any] = {"axes": tuple(range(axis, len(c.shape(x)))), "keep_dims": True}
+    mean = c.step("mean", [x], **parameters)
+    variance = c.step("mean", [c.step("square", [c.step("sub", [x, mean])])], **parameters)
     return mean, c.step("rsqrt", [c.step("add", [variance, c.scalar(_epsilon(c), variance)])])
 
 
@@ -279,12 +279,12 @@ def _response(c: NodeConversion) -> Sequence[int]:
     """Add LRN over `size` channels, whose middle is rounded down."""
     x, size = c.real("X"), int(c.attribute("size", 1))
     c.require(size > 0, f"size is {size}, must be 1 or more")
-    how: dict[str, Any] = {
+    parameters: dict[str, Any] = {
         "alpha": float(c.attribute("alpha", 0.0001)) / size,
         "beta": float(c.attribute("beta", 0.75)),
         "bias": float(c.attribute("bias", 1.0)),
     }
-    return [response(c, x, size, **how)]
+    return [response(c, x, size, **parameters)]
 
 
 def _mean_variance(c: NodeConversion) -> Sequence[int]:
@@ -292,9 +292,9 @@ def _mean_variance(c: NodeConversion) -> Sequence[int]:
     x = c.real("X")
     rank = len(c.shape(x))
     axes = tuple(sorted(c.axis(int(axis), rank) for axis in c.attribute("axes", (0, 2, 3))))
-    how: dict[str, Any] = {"axes": axes, "keep_dims": True}
-    centred = c.step("sub", [x, c.step("mean", [x], **how)])
-    deviation = c.step("sqrt", [c.step("mean", [c.step("square", [centred])], **how)])
+    parameters: dict[str, Any] = {"axes": axes, "keep_dims": True}
+    centred = c.step("sub", [x, c.step("mean", [x], **parameters)])
+    deviation = c.step("sqrt", [c.step("mean", [c.step("square", [centred])], **parameters)])
     return [c.node("div", [centred, c.step("add", [deviation, c.scalar(1e-9, deviation)])])]
 
 

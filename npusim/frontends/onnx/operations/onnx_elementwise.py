@@ -65,9 +65,9 @@ def _relu(c: NodeConversion) -> Sequence[int]:
 
 
 def _gelu(c: NodeConversion) -> Sequence[int]:
-    how = c.attribute("approximate", "none")
-    c.require(how in ("none", "tanh"), f"approximate is {how!r}, must be 'none' or 'tanh'")
-    return [c.node("gelu", [c.tensor("X")], approximate=how == "tanh")]
+    form = c.attribute("approximate", "none")
+    c.require(form in ("none", "tanh"), f"approximate is {form!r}, must be 'none' or 'tanh'")
+    return [c.node("gelu", [c.tensor("X")], approximate=form == "tanh")]
 
 
 def _fast_gelu(c: NodeConversion) -> Sequence[int]:

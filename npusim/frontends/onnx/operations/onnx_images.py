@@ -22,12 +22,12 @@ def _roi_align(c: NodeConversion) -> Sequence[int]:
     c.require(mode == "avg", f"mode is {mode!r}; npusim has 'avg'")
     c.require(len(c.shape(x)) == 4, f"the input has shape {list(c.shape(x))}, is no image [N, C, H, W]")
     older = "output_half_pixel"
-    how = c.attribute("coordinate_transformation_mode", older if c.opset < 16 else "half_pixel")
-    c.require(how in (older, "half_pixel"), f"coordinate_transformation_mode is {how!r}")
+    rule = c.attribute("coordinate_transformation_mode", older if c.opset < 16 else "half_pixel")
+    c.require(rule in (older, "half_pixel"), f"coordinate_transformation_mode is {rule!r}")
     size = int(c.attribute("output_height", 1)), int(c.attribute("output_width", 1))
     samples, scale = int(c.attribute("sampling_ratio", 0)), float(c.attribute("spatial_scale", 1.0))
     c.require(samples >= 0, f"sampling_ratio is {samples}, must be 0 or more")
-    operands, centers = [x, boxes, c.cast(c.real("batch_indices"), "int32")], how == "half_pixel"
+    operands, centers = [x, boxes, c.cast(c.real("batch_indices"), "int32")], rule == "half_pixel"
     return [region_means(c, operands, size, scale=scale, samples=(samples, samples), centers=centers)]
 
 
@@ -37,21 +37,21 @@ _MOST_TAPS = 4096
 
 
 def _resize(c: NodeConversion) -> Sequence[int]:
-    how = c.attribute("coordinate_transformation_mode", "asymmetric" if c.opset < 11 else "half_pixel")
+    rule = c.attribute("coordinate_transformation_mode", "asymmetric" if c.opset < 11 else "half_pixel")
     mode = c.attribute("mode", "nearest")
-    c.require(how in interpolation.TRANSFORMATIONS, f"coordinate_transformation_mode is {how!r}")
+    c.require(rule in interpolation.TRANSFORMATIONS, f"coordinate_transformation_mode is {rule!r}")
     c.require(
         mode in ("nearest", "linear", "cubic"), f"mode is {mode!r}, must be 'nearest', 'linear' or 'cubic'"
     )
-    x, sides = c.tensor("X"), _axes(c, how)
+    x, sides = c.tensor("X"), _axes(c, rule)
     if not sides:
         return [c.node("reshape", [x], shape=c.shape(x))]
     if mode == "nearest":
-        return [_outside(c, _by_nearest(c, x, sides, how), sides, how)]
-    return [_outside(c, _by_weights(c, x, sides, how, mode), sides, how)]
+        return [_outside(c, _by_nearest(c, x, sides, rule), sides, rule)]
+    return [_outside(c, _by_weights(c, x, sides, rule, mode), sides, rule)]
 
 
-def _axes(c: NodeConversion, how: str) -> dict[int, Axis]:
+def _axes(c: NodeConversion, rule: str) -> dict[int, Axis]:
     """Return the axes that change, by the sizes or scales of all axes or of those in `axes`."""
     shape = c.shape("X")
     rank = len(shape)
@@ -67,7 +67,7 @@ def _axes(c: NodeConversion, how: str) -> dict[int, Axis]:
     policy = c.attribute("keep_aspect_ratio_policy", "stretch")
     c.require(policy in ("stretch", "not_larger", "not_smaller"), f"keep_aspect_ratio_policy is {policy!r}")
     region = (
-        c.value("roi").reshape(-1).tolist() if how == "tf_crop_and_resize" else [0.0] * rank + [1.0] * rank
+        c.value("roi").reshape(-1).tolist() if rule == "tf_crop_and_resize" else [0.0] * rank + [1.0] * rank
     )
     if len(region) == 2 * len(axes) != 2 * rank:
         region = _spread(region, axes, rank)
@@ -88,18 +88,18 @@ def _axes(c: NodeConversion, how: str) -> dict[int, Axis]:
     sides = {}
     for axis, scale, number in zip(axes, scales, given.tolist(), strict=True):
         extent = (region[axis], region[rank + axis])
-        count = int(number) if sized else _count(shape[axis], scale, extent, how)
+        count = int(number) if sized else _count(shape[axis], scale, extent, rule)
         c.require(
             0 < count <= MOST_SIDE, f"axis {axis} would have {count:,} elements, may have {MOST_SIDE:,}"
         )
-        if count != shape[axis] or scale != 1 or (how == "tf_crop_and_resize" and extent != (0, 1)):
+        if count != shape[axis] or scale != 1 or (rule == "tf_crop_and_resize" and extent != (0, 1)):
             sides[axis] = Axis(shape[axis], count, scale, extent)
     c.small([sides[axis].length if axis in sides else size for axis, size in enumerate(shape)])
     return dict(sorted(sides.items()))
 
 
-def _count(size: int, scale: np.float32, region: tuple[float, float], how: str) -> int:
-    if how == "tf_crop_and_resize":
+def _count(size: int, scale: np.float32, region: tuple[float, float], rule: str) -> int:
+    if rule == "tf_crop_and_resize":
         return int(np.floor(np.float32(size) * np.float32(region[1] - region[0]) * scale))
     return int(np.floor(np.float32(size) * scale))
 
@@ -111,18 +111,18 @@ def _spread(region: Sequence[float], axes: Sequence[int], rank: int) -> list[flo
     return whole
 
 
-def _by_nearest(c: NodeConversion, x: int, sides: Mapping[int, Axis], how: str) -> int:
+def _by_nearest(c: NodeConversion, x: int, sides: Mapping[int, Axis], rule: str) -> int:
     rounding = c.attribute("nearest_mode", "round_prefer_floor")
     c.require(rounding in _ROUNDINGS, f"nearest_mode is {rounding!r}")
     chosen = {}
     for axis, side in sides.items():
         if c.opset < 11:
             rounding = "floor" if side.scale >= 1 else "ceil"
-        chosen[axis] = interpolation.nearest_places(side, how, rounding)
+        chosen[axis] = interpolation.nearest_places(side, rule, rounding)
     return nearest(c, x, chosen)
 
 
-def _by_weights(c: NodeConversion, x: int, sides: Mapping[int, Axis], how: str, mode: str) -> int:
+def _by_weights(c: NodeConversion, x: int, sides: Mapping[int, Axis], rule: str, mode: str) -> int:
     a, exclude = float(c.attribute("cubic_coeff_a", -0.75)), c.flag("exclude_outside")
     taps = {}
     for axis, side in sides.items():
@@ -131,22 +131,22 @@ def _by_weights(c: NodeConversion, x: int, sides: Mapping[int, Axis], how: str, 
                 4 * side.size <= _MOST_TAPS * side.length,
                 f"{side.size} elements to {side.length} take too many taps",
             )
-            taps[axis] = interpolation.smoothed(side, how, None if mode == "linear" else a, exclude)
+            taps[axis] = interpolation.smoothed(side, rule, None if mode == "linear" else a, exclude)
         elif mode == "linear":
-            taps[axis] = interpolation.linear(side, how)
+            taps[axis] = interpolation.linear(side, rule)
         else:
-            taps[axis] = interpolation.cubic(side, how, a, exclude)
+            taps[axis] = interpolation.cubic(side, rule, a, exclude)
     return weighted(c, x, taps, together=mode == "linear" and not c.flag("antialias"))
 
 
-def _outside(c: NodeConversion, image: int, sides: Mapping[int, Axis], how: str) -> int:
+def _outside(c: NodeConversion, image: int, sides: Mapping[int, Axis], rule: str) -> int:
     """Fill the part of a result that lies outside of the operand's region with a value."""
-    if how != "tf_crop_and_resize":
+    if rule != "tf_crop_and_resize":
         return image
     shape = c.shape(image)
     inside: Any = np.ones((1,) * len(shape), bool)
     for axis, side in sides.items():
-        at = interpolation.positions(side, how)
+        at = interpolation.positions(side, rule)
         within = (at >= 0) & (at <= side.size - 1)
         inside = inside & within.reshape([-1 if place == axis else 1 for place in range(len(shape))])
     if inside.all():
@@ -166,8 +166,8 @@ def _grid_sample(c: NodeConversion) -> Sequence[int]:
     c.require(len(c.shape(x)) == len(c.shape(grid)) == 4, "npusim samples images [N, C, H, W]")
     c.require(mode in ("linear", "bilinear"), f"mode is {mode!r}; npusim has 'linear'")
     c.require(outside in _OUTSIDE, f"padding_mode is {outside!r}, must be one of {', '.join(_OUTSIDE)}")
-    how: dict[str, Any] = {"align_corners": c.flag("align_corners")}
-    return [c.node("grid_sample", [x, grid], outside=_OUTSIDE[outside], **how)]
+    parameters: dict[str, Any] = {"align_corners": c.flag("align_corners")}
+    return [c.node("grid_sample", [x, grid], outside=_OUTSIDE[outside], **parameters)]
 
 
 ROWS: tuple[Row, ...] = (

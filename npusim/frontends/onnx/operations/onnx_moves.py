@@ -236,9 +236,9 @@ def _gather_elements(c: NodeConversion) -> Sequence[int]:
 
 
 def _reduction(c: NodeConversion) -> str:
-    how = c.attribute("reduction", "none")
-    c.require(how in ("none", "add", "mul", "max", "min"), f"reduction is {how!r}")
-    return str(how)
+    reduction = c.attribute("reduction", "none")
+    c.require(reduction in ("none", "add", "mul", "max", "min"), f"reduction is {reduction!r}")
+    return str(reduction)
 
 
 def _scatter_nd(c: NodeConversion) -> Sequence[int]:
@@ -300,8 +300,8 @@ def _scatter_elements(c: NodeConversion) -> Sequence[int]:
         batch_dims = next((at for at, size in enumerate(own[:axis]) if size != sizes[at]), axis)
         if prod(own[batch_dims:]) == own[axis] == sizes[axis]:  # whole rows go to one place each
             places = from_front(c, c.reshaped(rows, (*own[:batch_dims], sizes[axis], 1)), [shape[axis]])
-            operands, how = [data, places, updates], _reduction(c)
-            return [c.node("scatter_nd", operands, axis=axis, batch_dims=batch_dims, reduction=how)]
+            operands, reduction = [data, places, updates], _reduction(c)
+            return [c.node("scatter_nd", operands, axis=axis, batch_dims=batch_dims, reduction=reduction)]
     places = c.reshaped(_linear(c, shape, indices, axis), (prod(sizes), 1))
     flat = [c.reshaped(data, (prod(shape),)), places, c.reshaped(updates, (prod(sizes),))]
     return [c.reshaped(c.node("scatter_nd", flat, reduction=_reduction(c)), shape)]

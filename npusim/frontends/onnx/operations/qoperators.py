@@ -92,8 +92,8 @@ def _function(op: str, **attributes: float) -> Callable[[NodeConversion], Sequen
 
     def convert(c: NodeConversion) -> Sequence[int]:
         x = codes(c, "X", "X_scale", "X_zero_point")
-        how = {name: float(c.attribute(name, default)) for name, default in attributes.items()}
-        return [c.node(op, [x], _result(c, x, "Y"), rescale="float32", **how)]
+        parameters = {name: float(c.attribute(name, default)) for name, default in attributes.items()}
+        return [c.node(op, [x], _result(c, x, "Y"), rescale="float32", **parameters)]
 
     return convert
 
@@ -113,14 +113,14 @@ def _averaged(c: NodeConversion) -> Sequence[int]:
         x = c.reshaped(x, (*shape[:2], 1, shape[2]))
     one, none = ((1,), ((0, 0),)) if row else ((), ())
     padding = (*none, *window.padding)
-    how: dict[str, Any] = {
+    parameters: dict[str, Any] = {
         "filter": (*one, *window.size),
         "strides": (*one, *window.stride),
         "padding": padding,
     }
     if c.flag("count_include_pad"):
-        how["counted"] = padding  # all of the padding, also that of a last window that is cut off
-    means = c.node("average_pool_2d", [x], kind, rescale="fused", **how)
+        parameters["counted"] = padding  # all of the padding, also that of a last window that is cut off
+    means = c.node("average_pool_2d", [x], kind, rescale="fused", **parameters)
     means = c.reshaped(means, (*c.shape(means)[:2], *c.shape(means)[3:])) if row else means
     return [channels_as_they_were(c, means)]
 

@@ -258,14 +258,14 @@ def _top(c: NodeConversion) -> Sequence[int]:
     k = size if every else c.wholes("K")[0] if c.has("K") else int(c.attribute("k", 1))
     c.require(0 < k <= size, f"k is {k}, axis {axis} has {size} elements")
     falling = c.flag("descending") if every else c.flag("largest", True)
-    how: dict[str, Any] = {"k": k, "axis": axis, "smallest": not falling}
-    return c.nodes("topk_v2", [x], [c.like(x), unshaped("int64")], **how)
+    parameters: dict[str, Any] = {"k": k, "axis": axis, "smallest": not falling}
+    return c.nodes("topk_v2", [x], [c.like(x), unshaped("int64")], **parameters)
 
 
 def _running(c: NodeConversion) -> Sequence[int]:
     x = c.reshaped(c.real("X"), (prod(c.shape("X")),)) if c.flag("flatten") else c.real("X")
-    how: dict[str, Any] = {name: c.flag(name) for name in ("exclusive", "reverse")}
-    return [c.node("cumsum", [x], axis=axis_of(c, len(c.shape(x)), default=-1), **how)]
+    parameters: dict[str, Any] = {name: c.flag(name) for name in ("exclusive", "reverse")}
+    return [c.node("cumsum", [x], axis=axis_of(c, len(c.shape(x)), default=-1), **parameters)]
 
 
 ROWS: tuple[Row, ...] = tuple(
