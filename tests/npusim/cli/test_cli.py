@@ -314,8 +314,8 @@ def _missing(folder: Path, digits: Path) -> tuple[list[str | Path], str]:
 
 
 def _misspelt(folder: Path, digits: Path) -> tuple[list[str | Path], str]:
-    names = ", ".join(models.names())
-    near = f"neither a file nor a built-in model, did you mean mobilenet_v2? built-in are {names}"
+    first, second, *_ = models.names()
+    near = f"neither a file nor a built-in model, did you mean mobilenet_v2? built-in are {first}, {second}, "
     return ["run", "mobilnet_v2"], f"mobilnet_v2: {near}"
 
 
