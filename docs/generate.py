@@ -414,7 +414,7 @@ def with_doors(text: str) -> str:
     """Write the front ends and their operations in a document anew, from the tables of the front ends."""
     import tflite
 
-    from npusim.frontends.frontend import DOORS
+    from npusim.frontends.frontend import FRONT_ENDS
     from npusim.frontends.nn_hal.operations.operation_table import OPERATIONS
     from npusim.frontends.nnef.language.standard import OPERATIONS as STANDARD
     from npusim.frontends.nnef.operations import nnef_table as nnef
@@ -434,14 +434,14 @@ def with_doors(text: str) -> str:
     }
     doors = [
         (
-            door.name,
-            ", ".join(f"`{suffix}`" for suffix in door.suffixes)
-            + (", folders" if door.name in ("NNEF", "Paddle") else ""),
-            door.layout.name,
-            str(counts[door.name]),
+            front_end.name,
+            ", ".join(f"`{suffix}`" for suffix in front_end.suffixes)
+            + (", folders" if front_end.name in ("NNEF", "Paddle") else ""),
+            front_end.layout.name,
+            str(counts[front_end.name]),
         )
-        for door in DOORS
-        if door.name in counts
+        for front_end in FRONT_ENDS
+        if front_end.name in counts
     ]
     text = _with_part(text, "doors", _table(("format", "files", "images are", "operations"), doors))
     without = builtin - set(OPERATORS) - set(DECIDING) - set(VALUES)

@@ -299,8 +299,8 @@ def _assumed_text(assumed: Sizes) -> str:
     shown = "".join(f" --shape {quote(option)}" for option in options[:_MOST_OPTIONS])
     more = f" (and {len(options) - _MOST_OPTIONS} more)" if len(options) > _MOST_OPTIONS else ""
     values = [size if isinstance(size, int) else 1 for size in assumed.values()]
-    said = ", ".join(
+    sizes_text = ", ".join(
         f"{name} = {value}"
         for name, value in [*dict(zip(names, values, strict=True)).items()][:_MOST_OPTIONS]
     )
-    return f"{said}, which the file leaves open;{shown}{more} gives another"
+    return f"{sizes_text}, which the file leaves open;{shown}{more} gives another"

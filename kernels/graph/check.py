@@ -12,7 +12,7 @@ from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import TensorType
 from npusim.kernels.graph.control import body_names, check_control, shown
 from npusim.kernels.graph.graph import UNKNOWN, UNRANKED, Graph, Node, Tensor, quoted
-from npusim.kernels.graph.inference import completed, has_its_parameters, layer_name, said_shapes
+from npusim.kernels.graph.inference import completed, has_its_parameters, inferred_shapes, layer_name
 from npusim.kernels.table import operator
 
 MOST_BYTES = (1 << 63) - 1
@@ -192,9 +192,9 @@ def _check_bodies(graph: Graph, node: Node) -> None:
 
 
 def _check_shapes(graph: Graph, node: Node) -> None:
-    for number, said in zip(node.outputs, said_shapes(graph, node) or (), strict=False):
+    for number, shape in zip(node.outputs, inferred_shapes(graph, node) or (), strict=False):
         if graph.tensors[number].bound:
-            completed(graph.tensors[number], said, node)
+            completed(graph.tensors[number], shape, node)
 
 
 def _unready(graph: Graph, tensor: int, reader: Node) -> str:

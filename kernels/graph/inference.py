@@ -13,21 +13,21 @@ from npusim.kernels.table import infer, known, operator
 Shape = tuple[int, ...]
 
 
-def said_shapes(graph: Tensors, node: Node) -> Shapes | None:
-    """Return the shapes of the results of a node as its operands say them.
+def inferred_shapes(graph: Tensors, node: Node) -> Shapes | None:
+    """Return the shapes of the results of a node, inferred from its operands.
 
     None while a shape of an operand is not known, for an operator that npusim does not have, and for a call that breaks
-    its rules: when it is compiled, the rule says so.
+    a rule, which is reported when the node is compiled.
     """
     if node.bodies:
-        said = control.infer(graph, node)
+        shapes = control.infer(graph, node)
     elif has_its_parameters(node) and all(
         number is None or graph.tensors[number].bound for number in node.inputs
     ):
-        said = infer(call_of(graph, node), node.op)
+        shapes = infer(call_of(graph, node), node.op)
     else:
         return None
-    return said if said is not None and len(said) == len(node.outputs) else None
+    return shapes if shapes is not None and len(shapes) == len(node.outputs) else None
 
 
 def has_its_parameters(node: Node) -> bool:
@@ -52,30 +52,32 @@ def complete_results(tensors: list[Tensor], node: Node) -> None:
 
     Raises GraphError if a result already has another shape.
     """
-    said = said_shapes(_Typing(tensors), node)
-    for number, shape in zip(node.outputs, said or (), strict=False):
+    shapes = inferred_shapes(_Typing(tensors), node)
+    for number, shape in zip(node.outputs, shapes or (), strict=False):
         tensors[number] = completed(tensors[number], shape, node)
 
 
-def completed(tensor: Tensor, said: Shape, node: Node) -> Tensor:
-    """Return a result with the shape that its operands say. Raises GraphError where it says another one itself."""
+def completed(tensor: Tensor, inferred: Shape, node: Node) -> Tensor:
+    """Return a result with the inferred shape. Raises GraphError if its own shape contradicts that."""
     own = tensor.type.shape
-    if own == said:
+    if own == inferred:
         return tensor
-    if not fits(own, said):
+    if not fits(own, inferred):
         raise GraphError(
-            f"{layer_name(node)}: output {quoted(tensor.name)} has shape {list(own)}, {list(said)} by its operands and "
-            "parameters"
+            f"{layer_name(node)}: output {quoted(tensor.name)} has shape {list(own)}, {list(inferred)} by its operands "
+            "and parameters"
         )
-    if min(said, default=0) < 0:
-        raise GraphError(f"{layer_name(node)}: output {quoted(tensor.name)} would have shape {list(said)}")
-    return replace(tensor, type=replace(tensor.type, shape=said))
+    if min(inferred, default=0) < 0:
+        raise GraphError(
+            f"{layer_name(node)}: output {quoted(tensor.name)} would have shape {list(inferred)}"
+        )
+    return replace(tensor, type=replace(tensor.type, shape=inferred))
 
 
-def fits(own: Shape, said: Shape) -> bool:
-    """Return True if a shape is what another says where it is known."""
+def fits(own: Shape, inferred: Shape) -> bool:
+    """Return True if a shape equals the inferred one wherever its sizes are known."""
     if own == UNRANKED:
         return True
-    return len(own) == len(said) and all(
-        mine in (UNKNOWN, size) for mine, size in zip(own, said, strict=True)
+    return len(own) == len(inferred) and all(
+        mine in (UNKNOWN, size) for mine, size in zip(own, inferred, strict=True)
     )

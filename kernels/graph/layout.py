@@ -77,16 +77,16 @@ class LayoutBuilder(GraphBuilder):
         if call is None:
             for number in inputs:
                 if number is not None:
-                    self._in_order_of_the_door(number)
+                    self._write_in_file_order(number)
             return super().add(op, inputs, outputs, parameters, name=name, bodies=bodies)
         turned = [self._in_order(*each) for each in zip(inputs, call.orders, strict=True)]
         images = [self._image(number) for number in outputs] if call.images else list(outputs)
         node = super().add(op, turned, images, call.parameters, name=name, bodies=bodies)
         for number, image in zip(outputs, images, strict=True):
             if call.images and self._has_order(image):  # else a rule is broken, or the shape open
-                said = permuted_tensor(self.tensors[image], _inverse(self._layout.image))
-                self.tensors[number] = replace(self.tensors[number], type=said.type, data=said.data)
-                if said.constant:  # folded: the constant needs no transpose into the front end's order
+                permuted = permuted_tensor(self.tensors[image], _inverse(self._layout.image))
+                self.tensors[number] = replace(self.tensors[number], type=permuted.type, data=permuted.data)
+                if permuted.constant:  # folded: the constant needs no transpose into the front end's order
                     self._only_turned.discard(number)
         return node
 
@@ -100,7 +100,7 @@ class LayoutBuilder(GraphBuilder):
     def graph(self, outputs: Sequence[int]) -> Graph:
         """Return the graph as `GraphBuilder.graph` does, with the outputs in the front end's order."""
         for number in (*outputs, *(state.after for state in self.states)):
-            self._in_order_of_the_door(number)
+            self._write_in_file_order(number)
         return without_strays(super().graph(outputs))
 
     # What becomes of a call
@@ -169,7 +169,7 @@ class LayoutBuilder(GraphBuilder):
             return None
         if tuple(how.perm[axis] for axis in image) == NHWC.image and source not in self._flat:
             node = Node(name or "transpose", "transpose", tuple(inputs), tuple(outputs), parameters)
-            self._in_order_of_the_door(source)
+            self._write_in_file_order(source)
             complete_results(self.tensors, node)
             if self.shape(target) == UNRANKED:
                 return None
@@ -178,8 +178,8 @@ class LayoutBuilder(GraphBuilder):
             return node
         turned = self._turned.get((source, image))
         if turned is not None and how.perm == image:
-            said = operator("reshape").parameters(shape=self.shape(turned))
-            return super().add("reshape", (turned,), outputs, said, name=name)
+            shape = operator("reshape").parameters(shape=self.shape(turned))
+            return super().add("reshape", (turned,), outputs, shape, name=name)
         return None
 
     def _may_turn(self, number: int | None) -> bool:
@@ -208,10 +208,10 @@ class LayoutBuilder(GraphBuilder):
         """Return a tensor in another order: permuted once if it is constant, else through a transpose."""
         if number is None or order is None or self._broadcasts(number):
             if number is not None:
-                self._in_order_of_the_door(number)
+                self._write_in_file_order(number)
             return number
         if (number, order) not in self._turned:
-            self._in_order_of_the_door(number)
+            self._write_in_file_order(number)
             source = self._of_rank(number, len(order))
             tensor = permuted_tensor(self.tensors[source], order)
             self._turned[number, order] = turned = self.tensor(tensor.name, tensor.type, tensor.data)
@@ -244,13 +244,13 @@ class LayoutBuilder(GraphBuilder):
         """Return True if a tensor is one element in any order."""
         return not self._has_order(number) and self.tensors[number].type.elements == 1
 
-    def _in_order_of_the_door(self, number: int) -> None:
+    def _write_in_file_order(self, number: int) -> None:
         """Write a tensor in the front end's order that so far exists in NHWC only, or as an image."""
         if number in self._flat:
             node = self._flat.pop(number)
             (source,) = node.inputs
             assert source is not None
-            self._in_order_of_the_door(source)
+            self._write_in_file_order(source)
             super().add("reshape", node.inputs, node.outputs, node.parameters, name=node.name)
         if number in self._only_turned:
             self._only_turned.discard(number)
@@ -261,8 +261,8 @@ class LayoutBuilder(GraphBuilder):
         name = f"{self.tensors[target].name}/{self._layout.name.lower()}"
         shape = self.shape(source)
         if _still(shape, order):
-            said = operator("reshape").parameters(shape=tuple(shape[axis] for axis in order))
-            super().add("reshape", (source,), (target,), said, name=name)
+            parameters = operator("reshape").parameters(shape=tuple(shape[axis] for axis in order))
+            super().add("reshape", (source,), (target,), parameters, name=name)
         else:
             super().add(
                 "transpose", (source,), (target,), operator("transpose").parameters(perm=order), name=name
@@ -313,10 +313,10 @@ class LayoutBuilder(GraphBuilder):
         key = (vectors, order)
         if key not in self._turned:
             image = self._turned[source, order]
-            said = operator("reshape").parameters(shape=self.shape(vectors))
+            parameters = operator("reshape").parameters(shape=self.shape(vectors))
             name = f"{self.tensors[vectors].name}/{self._layout.name.lower()}"
             self._turned[key] = self.tensor(name, replace(self.type(vectors)))
-            super().add("reshape", (image,), (self._turned[key],), said, name=name)
+            super().add("reshape", (image,), (self._turned[key],), parameters, name=name)
         return [self._turned[key], self._by_columns(weights, sizes), *inputs[2:]]
 
     def _by_columns(self, weights: int, sizes: Sequence[int]) -> int:

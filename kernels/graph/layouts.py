@@ -121,8 +121,8 @@ def _permuted(*names: str) -> Turn:
 
     def turn(how: Any, order: Order, shape: Sequence[int]) -> Axes:
         values = {name: getattr(how, name) for name in names}
-        said = {name: tuple(value[axis] for axis in order) for name, value in values.items() if value}
-        return Axes(how.changed(**said))
+        permuted = {name: tuple(value[axis] for axis in order) for name, value in values.items() if value}
+        return Axes(how.changed(**permuted))
 
     return turn
 

@@ -161,7 +161,7 @@ def _names(graph: Graph, node: Node) -> tuple[list[str], list[str]]:
 def placed(graph: Graph, forced: Sequence[Forced]) -> Graph:
     """Return the graph with the operators that `forced` takes marked for the host.
 
-    An entry that takes none is said with the nearest kind or name that there is: of a file, which may serve several
+    An entry that takes none is reported with the nearest kind or name that exists: of a file, which may serve several
     models, as a `PartitionWarning`, else as a NpusimError.
     """
     used: set[Forced] = set()

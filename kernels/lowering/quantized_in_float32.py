@@ -39,11 +39,11 @@ def on_codes(call: Call) -> bool:
 def scaling(name: str, kind: TensorType, factor: float | None = None, what: str = "scale") -> dict[str, Any]:
     """Return the fields for an operand's scale and zero point; `factor` replaces the scale."""
     found = quantization(kind)
-    said = {
+    fields = {
         f"{name}_{what}": bits_of(found.scale if factor is None else factor),
         f"{name}_zero": found.zero_point,
     }
-    return {**said, "signed" if name == "output" else f"{name}_signed": signed(kind.dtype)}
+    return {**fields, "signed" if name == "output" else f"{name}_signed": signed(kind.dtype)}
 
 
 def _factor(name: str, kind: TensorType, factor: float | None = None) -> dict[str, Any]:

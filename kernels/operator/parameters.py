@@ -2,7 +2,7 @@
 
 A field says by its annotation what it may be; what the annotation cannot say (a permutation, axes in order) is a
 rule of the operator. Whoever makes parameters, a reader of model files, a program file or Python, is refused with the
-field and the value that do not fit. As JSON they lie in the host calls of a program (`plain`, `of`).
+field and the value that do not fit. The host calls of a program store them as JSON (`plain`, `of`).
 """
 
 from __future__ import annotations
@@ -125,10 +125,10 @@ class Parameters:
         return hash((type(self), *vars(self).values()))
 
     def __repr__(self) -> str:
-        said = {
+        shown = {
             name: value for name, value in vars(self).items() if (name, value) != ("rescale", "fixed_point")
         }
-        return f"{type(self).__qualname__}({', '.join(f'{name}={value!r}' for name, value in said.items())})"
+        return f"{type(self).__qualname__}({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
 
 @cache

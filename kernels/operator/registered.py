@@ -125,8 +125,8 @@ class _Registered:
     def infer(self, call: Call) -> Shapes:
         """Return the shapes of the results. Raises GraphError if the user's function fails or returns no shapes."""
         with self._asking("shapes", GraphError):
-            said = self._shapes(_shapes(call.inputs), call.parameters.plain())
-            shapes = tuple(tuple(int(size) for size in shape) for shape in said)
+            result = self._shapes(_shapes(call.inputs), call.parameters.plain())
+            shapes = tuple(tuple(int(size) for size in shape) for shape in result)
         if len(shapes) != len(call.outputs):
             text = f"shapes gives {len(shapes)} results, the model has {len(call.outputs)}"
             raise GraphError(f"operator {self._name}: {text}")
@@ -138,8 +138,8 @@ class _Registered:
 
     def _in_float(self, call: Call, values: Values) -> list[Array]:
         with self._asking("compute", SimulationError):
-            said = self._compute(list(values), call.parameters.plain())
-            results = [np.asarray(result) for result in said]
+            arrays = self._compute(list(values), call.parameters.plain())
+            results = [np.asarray(result) for result in arrays]
             shapes = [result.shape for result in results]
             if shapes != _shapes(call.outputs):
                 raise ValueError(f"results have shapes {shapes}, must be {_shapes(call.outputs)}")
@@ -164,8 +164,8 @@ class _Registered:
         try:
             yield
         except Exception as fault:
-            said = " ".join(str(fault).split())[:120]
-            raise kind(f"operator {self._name}: {what}: {type(fault).__name__}: {said}") from fault
+            reason = " ".join(str(fault).split())[:120]
+            raise kind(f"operator {self._name}: {what}: {type(fault).__name__}: {reason}") from fault
 
 
 def _shapes(kinds: Iterable[TensorType | None]) -> list[Any]:

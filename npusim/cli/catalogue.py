@@ -123,19 +123,21 @@ def operators(
     ] = None,
     format: Annotated[
         str,
-        typer.Option("--format", metavar="DOOR", help="nnadapter, onnx, paddle: what its operations become."),
+        typer.Option(
+            "--format", metavar="FRONT_END", help="nnadapter, onnx, paddle: what its operations become."
+        ),
     ] = "",
     json: JsonOption = None,
 ) -> None:
     """The operators: what each model format calls them, which element types run where, and on which conditions."""
     from npusim.base import files
-    from npusim.cli.operators_table import DOORS, chosen, coverage, standard
+    from npusim.cli.operators_table import FRONT_ENDS, chosen, coverage, standard
     from npusim.isa.base.errors import NpusimError
     from npusim.reports.run import coverage as lists
     from npusim.reports.run.coverage import details, standard_table, table
 
-    if format and format not in DOORS:
-        raise NpusimError(f"--format {format}: may be {', '.join(DOORS)}")
+    if format and format not in FRONT_ENDS:
+        raise NpusimError(f"--format {format}: may be {', '.join(FRONT_ENDS)}")
     files.check_outputs({"--json": json}, {})
     rows, width = coverage(), console().width
     if format:

@@ -67,7 +67,7 @@ _DEFAULT = re.compile(r"(?<=[\w?])=[-(\d]\S*")
 Entry = tuple[int | None, str, str, tuple[str, ...]]
 """Code, name, arguments and operators of an operation of a front end."""
 
-DOORS: Mapping[str, tuple[str, Callable[[], Iterable[Entry]]]] = {
+FRONT_ENDS: Mapping[str, tuple[str, Callable[[], Iterable[Entry]]]] = {
     "nnadapter": (
         NNADAPTER_DOOR,
         lambda: (
@@ -88,7 +88,7 @@ def standard(
 
     Raises NpusimError for an unknown name, with the most similar known one.
     """
-    door, table = DOORS[format]
+    front_end, table = FRONT_ENDS[format]
     by_op = {row.op: row for row in rows}
     by_name = {
         name.lower(): Standard(code, name, arguments, operators, by_op[operators[0]] if operators else None)
@@ -98,8 +98,8 @@ def standard(
         if name.lower() not in by_name:
             near = nearest(name.lower(), by_name)
             hint = f"did you mean {by_name[near].name}? " if near else ""
-            advice = f"npusim ops --format {door.lower()} lists them"
-            raise NpusimError(f"{name}: no operation of {door}; {hint}{advice}")
+            advice = f"npusim ops --format {front_end.lower()} lists them"
+            raise NpusimError(f"{name}: no operation of {front_end}; {hint}{advice}")
     return [by_name[name.lower()] for name in names] if names else list(by_name.values())
 
 

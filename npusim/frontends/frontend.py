@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _HEAD_BYTES = 64
 
-MOST_NOTES_SAID = 8
+MOST_NOTES_PRINTED = 8
 """Notes of one model that are printed; the result of a run has all of them."""
 
 
@@ -35,7 +35,7 @@ class ModelWarning(UserWarning):
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
+class FrontEnd:
     """A model file format: its name, suffixes, the module that reads it, how it stores images and filters.
 
     The module is imported when a file is opened. It has the two functions that are properties here.
@@ -62,14 +62,14 @@ class Door:
         return read
 
 
-DOORS: tuple[Door, ...] = (
-    Door("TensorFlow Lite", (".tflite", ".lite"), "npusim.frontends.tflite.reader"),
-    Door("NN HAL", (".hal",), "npusim.frontends.nn_hal.reader"),
-    Door("NNEF", (".nnef", ".tgz", ".tar.gz", ".tar"), "npusim.frontends.nnef.nnef_reader", NCHW),
-    Door("ONNX", (".onnx",), "npusim.frontends.onnx.onnx_reader", NCHW),
-    Door("Paddle", (".pdmodel",), "npusim.frontends.paddle.paddle_reader", NCHW),
-    Door("Hugging Face configuration", (".json",), "npusim.frontends.transformer.network"),
-    Door("GGUF", (".gguf",), "npusim.frontends.transformer.gguf"),
+FRONT_ENDS: tuple[FrontEnd, ...] = (
+    FrontEnd("TensorFlow Lite", (".tflite", ".lite"), "npusim.frontends.tflite.reader"),
+    FrontEnd("NN HAL", (".hal",), "npusim.frontends.nn_hal.reader"),
+    FrontEnd("NNEF", (".nnef", ".tgz", ".tar.gz", ".tar"), "npusim.frontends.nnef.nnef_reader", NCHW),
+    FrontEnd("ONNX", (".onnx",), "npusim.frontends.onnx.onnx_reader", NCHW),
+    FrontEnd("Paddle", (".pdmodel",), "npusim.frontends.paddle.paddle_reader", NCHW),
+    FrontEnd("Hugging Face configuration", (".json",), "npusim.frontends.transformer.network"),
+    FrontEnd("GGUF", (".gguf",), "npusim.frontends.transformer.gguf"),
 )
 
 
@@ -85,10 +85,10 @@ def read(path: str | Path, sizes: Sizes | None = None, offered: Offered | None =
     path = Path(path)
 
     def made() -> tuple[Graph, GraphBuilder]:
-        door = door_of(path)
-        builder = builder_for(path.stem, door.layout, sizes)
+        front_end = front_end_of(path)
+        builder = builder_for(path.stem, front_end.layout, sizes)
         builder.offered = offered or builder.offered
-        return door.read(path, builder), builder
+        return front_end.read(path, builder), builder
 
     return _checked(str(path), made)
 
@@ -131,7 +131,7 @@ def _checked(name: str, make: Callable[[], tuple[Graph, GraphBuilder]]) -> Graph
         raise FormatError(f"{name}: cannot be read: {fault.strerror or fault}") from fault
     except NpusimError as fault:
         raise type(fault)(f"{name}: {fault}") from fault
-    _say(name, graph.notes)
+    _print_notes(name, graph.notes)
     return graph
 
 
@@ -147,13 +147,13 @@ def builder_for(name: str, layout: Layout = NHWC, sizes: Sizes | None = None) ->
 def is_model(path: Path) -> bool:
     """True for a file or folder that a front end recognises by its content."""
     try:
-        door_of(path)
+        front_end_of(path)
     except FormatError:
         return False
     return True
 
 
-SUFFIXES = tuple(suffix for door in DOORS for suffix in door.suffixes)
+SUFFIXES = tuple(suffix for front_end in FRONT_ENDS for suffix in front_end.suffixes)
 """The file suffixes of all model formats."""
 
 
@@ -179,17 +179,17 @@ def models_below(folder: Path) -> list[Path]:
     return sorted(models)
 
 
-def _say(name: str, notes: Sequence[str]) -> None:
+def _print_notes(name: str, notes: Sequence[str]) -> None:
     """Issue each note of a reader as a warning, once for each line of a file."""
-    more = len(notes) - MOST_NOTES_SAID
-    lines = list(notes[:MOST_NOTES_SAID]) if more > 1 else list(notes)
+    more = len(notes) - MOST_NOTES_PRINTED
+    lines = list(notes[:MOST_NOTES_PRINTED]) if more > 1 else list(notes)
     if more > 1:
         lines.append(f"and {more} more notes; --json and result.notes have all of them")
     for note in lines:
         warnings.warn(ModelWarning(f"{name}: {note}"), stacklevel=4)
 
 
-def door_of(path: Path) -> Door:
+def front_end_of(path: Path) -> FrontEnd:
     """Return the front end of a file, by content or else suffix. Raises FormatError without the path."""
     if not path.exists():
         raise FormatError("no such file")
@@ -199,15 +199,15 @@ def door_of(path: Path) -> Door:
         kind = user_file.GGUF if path.suffix.lower() == ".gguf" else user_file.MODEL
         with user_file.opened(path, kind, FormatError, "") as file:
             head = file.read(_HEAD_BYTES)
-    by_suffix = [door for door in DOORS if path.suffix.lower() in door.suffixes]
-    for door in dict.fromkeys((*by_suffix, *DOORS)):  # the suffix's front end is asked first
-        if door.recognises(path, head):
-            return door
+    by_suffix = [front_end for front_end in FRONT_ENDS if path.suffix.lower() in front_end.suffixes]
+    for front_end in dict.fromkeys((*by_suffix, *FRONT_ENDS)):  # the suffix's front end is asked first
+        if front_end.recognises(path, head):
+            return front_end
     if path.is_dir():
         raise FormatError("is a folder, not a model; npusim run FOLDER tries every model below it")
     if not head:
         raise FormatError("is empty")
     if by_suffix:
         return by_suffix[0]
-    known = ", ".join(f"{door.name} ({', '.join(door.suffixes)})" for door in DOORS)
+    known = ", ".join(f"{front_end.name} ({', '.join(front_end.suffixes)})" for front_end in FRONT_ENDS)
     raise FormatError(f"neither content nor suffix {path.suffix!r} is of a known model format: {known}")

@@ -80,7 +80,7 @@ def _format(path: str | Path) -> str:
     if file.suffix.lower() == PROGRAM_SUFFIX:
         raise NpusimError(f"{path}: is a compiled program; give the model that it was compiled from")
     try:
-        name = frontend.door_of(file).name
+        name = frontend.front_end_of(file).name
     except NpusimError as fault:
         from npusim.frontends.transformer.published import BLOCKS, BY_NAME
 

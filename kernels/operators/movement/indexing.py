@@ -44,10 +44,9 @@ def checked(call: Call, values: Values, position: int, limits: tuple[int, ...]) 
     if wrong.any():
         place = tuple(np.argwhere(wrong)[0].tolist())
         limit = limits[place[-1] if len(limits) > 1 else 0]
-        said = (
-            f"may be {-limit if from_end else 0}..{limit - 1}" if limit else "there is nothing to choose from"
-        )
-        raise OperandFault(f"index {given[place]} at {list(place)} of input {position}: {said}")
+        least = -limit if from_end else 0
+        choice = f"may be {least}..{limit - 1}" if limit else "there is nothing to choose from"
+        raise OperandFault(f"index {given[place]} at {list(place)} of input {position}: {choice}")
     return found
 
 

@@ -76,11 +76,11 @@ def _with_bytes(tensor: Any, folder: Path, where: str) -> Any:
     """Return a tensor with the bytes of its file."""
     import onnx
 
-    said = {entry.key: entry.value for entry in tensor.external_data}
-    place = said.get("location", "")
+    entries = {entry.key: entry.value for entry in tensor.external_data}
+    place = entries.get("location", "")
     path = _inside(folder, place, where)
     try:
-        offset, length = int(said.get("offset") or 0), int(said.get("length") or -1)
+        offset, length = int(entries.get("offset") or 0), int(entries.get("length") or -1)
     except ValueError:
         raise FormatError(f"{where}: offset or length of its bytes is no number") from None
     name = type_name(tensor.data_type)

@@ -26,7 +26,7 @@ from npusim.reports.run import html
 MAGIC = b"TINY"
 CODES = Quantization((1.0,), (0,))
 
-# The door
+# The front_end
 
 
 def recognises(path: Path, head: bytes) -> bool:
@@ -53,7 +53,7 @@ def read(path: Path, builder: GraphBuilder) -> Graph:
     return builder.graph([x])
 
 
-DOOR = frontend.Door("Tiny", (".tiny",), __name__, NCHW)
+FRONT_END = frontend.FrontEnd("Tiny", (".tiny",), __name__, NCHW)
 
 # What comes of it
 
@@ -67,7 +67,7 @@ def written(path: Path, image: list[int], *layers: Any, notes: Sequence[str] = (
 
 @pytest.fixture(autouse=True)
 def _open(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frontend, "DOORS", (*frontend.DOORS, DOOR))
+    monkeypatch.setattr(frontend, "FRONT_ENDS", (*frontend.FRONT_ENDS, FRONT_END))
 
 
 def test_a_door_of_its_own_layout_runs(tmp_path: Path) -> None:

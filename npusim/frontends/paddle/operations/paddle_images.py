@@ -160,7 +160,7 @@ def _weighted(c: NodeConversion) -> Sequence[int]:
     return [weighted(c, c.tensor("X"), taps, together=linear) if taps else c.tensor("X")]
 
 
-_SAID = "X OutSize? Scale? SizeTensor*"
+_RESIZE = "X OutSize? Scale? SizeTensor*"
 _GRID = {"mode": ("mode", "bilinear"), "padding_mode": ("padding_mode", "zeros")}
 
 
@@ -218,10 +218,10 @@ ROWS: tuple[Row, ...] = tuple(
             role=lambda given: ({"max": "MaxPool"}.get(given.get("pooling_type", "max"), "AveragePool"), {}),
         ),
         op("max_pool2d_with_index", "X", _pool, "max_pool_2d_with_positions", "Out Mask", groups=False),
-        op("nearest_interp nearest_interp_v2", _SAID, _nearest, f"{NEAREST} gather", role="Resize"),
+        op("nearest_interp nearest_interp_v2", _RESIZE, _nearest, f"{NEAREST} gather", role="Resize"),
         op(
             "bilinear_interp bilinear_interp_v2 bicubic_interp bicubic_interp_v2",
-            _SAID,
+            _RESIZE,
             _weighted,
             "interpolate",
         ),

@@ -210,12 +210,12 @@ def test_content_tells_the_format(tmp_path: Path) -> None:
     path = model(tmp_path, "y = relu(X=x)", {}, X, ["y"])
     other = tmp_path / "unnamed"
     shutil.copy(path, other)
-    assert [frontend.door_of(each).name for each in (path, other)] == ["Paddle", "Paddle"]
+    assert [frontend.front_end_of(each).name for each in (path, other)] == ["Paddle", "Paddle"]
     folder = tmp_path / "folder"
     folder.mkdir()
     assert not frontend.is_model(folder)
     shutil.copy(path, folder / "__model__")
-    assert frontend.door_of(folder).name == "Paddle"
+    assert frontend.front_end_of(folder).name == "Paddle"
     assert frontend.models_below(tmp_path) == [folder, path]
 
 
