@@ -10,6 +10,7 @@ by `output_shape` (rows, columns). Positions below and to the right of the featu
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import product
 from math import gcd, prod
 from typing import Any, NamedTuple, TypeVar
@@ -130,7 +131,7 @@ def convolve(
     window, taps = window.clipped(ifm.shape)
     padded = _padded(ifm, ifm_zero, window, np.float32)
     matrix = _shifted(weights[:, *taps], weight_zero, np.float32).reshape(len(weights), -1)
-    piece = _EXACT // (_largest(ifm, ifm_zero) * _largest(weights, weight_zero))
+    piece = _EXACT // (_largest(ifm.dtype, ifm_zero) * _largest(weights.dtype, weight_zero))
     accumulators = np.empty((output_shape[0] * output_shape[1], len(weights)), np.int32)
     for pixels, gathered in _gathered(padded, window):
         target = accumulators[pixels]
@@ -160,7 +161,7 @@ def depthwise_convolve(
     window = _Window((weights.shape[0], weights.shape[1]), strides, dilations, pads, output_shape)
     window, taps = window.clipped(ifm.shape)
     ifm, weights = _repeated(ifm, weights.shape[2]), weights[taps]
-    largest = _largest(ifm, ifm_zero) * _largest(weights, weight_zero)
+    largest = _largest(ifm.dtype, ifm_zero) * _largest(weights.dtype, weight_zero)
     if prod(window.kernel) * largest <= _EXACT and weights.size * window.output[1] <= _TILED_ELEMENTS:
         padded = _padded(ifm, ifm_zero, window, np.float32)
         return _sum_of_small_taps(padded, _shifted(weights, weight_zero, np.float32), window)
@@ -209,9 +210,10 @@ def depthwise_convolve_float(
     return _sum_of_taps(padded, weights[taps].astype(np.float64), window)
 
 
-def _largest(codes: IntArray, zero: int) -> int:
+@lru_cache(maxsize=1024)
+def _largest(dtype: np.dtype[Any], zero: int) -> int:
     """Return the largest magnitude, at least 1, of a value of this integer type minus its zero point."""
-    limits = np.iinfo(codes.dtype)
+    limits = np.iinfo(dtype)
     return max(int(limits.max) - zero, zero - int(limits.min), 1)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -117,10 +118,16 @@ class Grid(VectorInstruction):
         return (self.part(context, self.steps_of_element(), self.elements, self.groups(context, passed)),)
 
 
+@lru_cache(maxsize=256)
 def rescaled_codes(zero: int, left_shift: int, multiplier: int, shift: int, signed: int) -> NDArray[np.int32]:
-    """Return (value - zero) << left_shift, requantized, for each of the 256 values in the order of their bytes."""
+    """Return (value - zero) << left_shift, requantized, for each of the 256 values in the order of their bytes.
+
+    All tiles of a layer share the table, which nobody may write.
+    """
     codes = np.arange(256, dtype=np.uint8).view(code_type(signed)).astype(np.int32)
-    return multiply_by_quantized_multiplier((codes - zero) << left_shift, multiplier, shift, "double")
+    table = multiply_by_quantized_multiplier((codes - zero) << left_shift, multiplier, shift, "double")
+    table.flags.writeable = False
+    return table
 
 
 CHOICES = ("codes", "rescaled")

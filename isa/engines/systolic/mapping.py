@@ -120,17 +120,22 @@ def _best(
     ends = shape.latency + shape.rows * -(-shape.columns // shape.weight_port) + block
     if ends < least * _LEAST_PART:
         return least, begin
+    # The most halvings that the instruction can hold and that leave something of the array.
+    most_rows, most_columns, most_accumulators = (
+        min(size.bit_length() - 1, _MOST_HALVINGS)
+        for size in (shape.rows, shape.columns, shape.half_accumulators)
+    )
     best = begin
     while True:
         better = best
-        for rows, columns, accumulators in _STEPS:
-            tried = Corner(best[0] + rows, best[1] + columns, best[2] + accumulators)
-            part = corner(shape, *tried)
-            if max(tried) > _MOST_HALVINGS or not (part.rows and part.columns and part.half_accumulators):
+        for more_rows, more_columns, more_accumulators in _STEPS:
+            rows, columns = best[0] + more_rows, best[1] + more_columns
+            accumulators = best[2] + more_accumulators
+            if rows > most_rows or columns > most_columns or accumulators > most_accumulators:
                 continue
-            taken = cycles(part)
+            taken = cycles(corner(shape, rows, columns, accumulators))
             if taken < least * (1 - _LEAST_GAIN):
-                better, least = tried, taken
+                better, least = Corner(rows, columns, accumulators), taken
         if better == best:
             return least, best
         best = better
@@ -156,49 +161,53 @@ def _stream(
 
 def _steady_weights(pixels: int, inner: int, channels: int, shape: ArrayShape) -> float:
     """Return the approximate cycles of a weight-stationary convolution."""
-    block, columns = min(pixels, shape.half_accumulators), min(channels, shape.columns)
+    all_rows, all_columns, shadow, half, ifm_port, weight_port, lanes = shape
+    latency = shape.latency
+    block, columns = min(pixels, half), min(channels, all_columns)
     blocks, rest = divmod(pixels, block)
-    ranges = -(-channels // shape.columns)
-    folds, left = divmod(inner, shape.rows)
-    beats = -(-columns // shape.weight_port)
+    ranges = -(-channels // all_columns)
+    folds, left = divmod(inner, all_rows)
+    beats = -(-columns // weight_port)
     array = first = 0
-    for rows, count in ((shape.rows, folds), (left, 1 if left else 0)):
+    for rows, count in ((all_rows, folds), (left, 1 if left else 0)):
         if not count:
             continue
-        load = rows * beats + shape.rows - rows
-        vector = -(-rows // shape.ifm_port)
+        load = rows * beats + all_rows - rows
+        vector = -(-rows // ifm_port)
         first = first or load
         for size, times in ((block, blocks), (rest, 1 if rest else 0)):
-            step = max(size * vector, load) if shape.shadow else size * vector + shape.latency + load
+            step = max(size * vector, load) if shadow else size * vector + latency + load
             array += step * times * ranges * count
-    passes = -(-columns // shape.lanes)
+    passes = -(-columns // lanes)
     groups = (blocks + (rest > 0)) * ranges
-    output = pixels * ((channels // shape.columns) * passes + -(-(channels % shape.columns) // shape.lanes))
-    last = (rest or block) * -(-((channels - 1) % shape.columns + 1) // shape.lanes)
-    return first + _stream(groups, (array, array / groups, output, last), shape.latency, array, shape.rows)
+    output = pixels * ((channels // all_columns) * passes + -(-(channels % all_columns) // lanes))
+    last = (rest or block) * -(-((channels - 1) % all_columns + 1) // lanes)
+    return first + _stream(groups, (array, array / groups, output, last), latency, array, all_rows)
 
 
 def _steady_outputs(pixels: int, inner: int, channels: int, shape: ArrayShape) -> float:
     """Return the approximate cycles of an output-stationary convolution."""
-    block = min(pixels, shape.rows, shape.half_accumulators)
+    rows, all_columns, shadow, half, ifm_port, weight_port, lanes = shape
+    latency = shape.latency
+    block = min(pixels, rows, half)
     blocks, rest = divmod(pixels, block)
-    ranges, left = divmod(channels, shape.columns)
+    ranges, left = divmod(channels, all_columns)
     array = first = last = 0
-    for columns, times in ((shape.columns, ranges), (left, 1 if left else 0)):
+    for columns, times in ((all_columns, ranges), (left, 1 if left else 0)):
         if not times:
             continue
         for size, count in ((block, blocks), (rest, 1 if rest else 0)):
             if not count:
                 continue
-            stream = inner * max(1, -(-size // shape.ifm_port), -(-columns // shape.weight_port))
-            advance = max(stream, shape.rows) if shape.shadow else stream + shape.latency
+            stream = inner * max(1, -(-size // ifm_port), -(-columns // weight_port))
+            advance = max(stream, rows) if shadow else stream + latency
             array += advance * times * count
             first = first or stream
-            last = size * -(-columns // shape.lanes)
-    passes = -(-min(channels, shape.columns) // shape.lanes)
-    output = pixels * (ranges * passes + -(-left // shape.lanes))
+            last = size * -(-columns // lanes)
+    passes = -(-min(channels, all_columns) // lanes)
+    output = pixels * (ranges * passes + -(-left // lanes))
     groups = (blocks + (rest > 0)) * (ranges + (left > 0))
-    return _stream(groups, (array, first, output, last), shape.latency, 0, 0)
+    return _stream(groups, (array, first, output, last), latency, 0, 0)
 
 
 def _steady_depthwise(window: Window, channels: int, shape: ArrayShape) -> float:

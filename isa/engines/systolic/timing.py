@@ -145,8 +145,9 @@ def corner(shape: ArrayShape, rows: int, columns: int, accumulators: int) -> Arr
     """Return the part of an array that is left when its rows, columns and accumulators are halved a number of times."""
     if not (rows or columns or accumulators):
         return shape
-    all_rows, all_columns, shadow, half, *ports = shape
-    return ArrayShape(all_rows >> rows, all_columns >> columns, shadow, half >> accumulators, *ports)
+    all_rows, all_columns, shadow, half, ifm_port, weight_port, lanes = shape
+    sizes = all_rows >> rows, all_columns >> columns, shadow, half >> accumulators
+    return ArrayShape(*sizes, ifm_port, weight_port, lanes)
 
 
 def _parts(total: int, step: int) -> list[tuple[int, int]]:
