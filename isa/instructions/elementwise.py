@@ -377,17 +377,25 @@ def _whole(combine: Callable[[Any, Any], Any]) -> Callable[[Binary, Values, Valu
     return compute
 
 
+def _remainder(a: Values, b: Values) -> Values:
+    """Return the remainder of the quotient rounded downwards, with the sign of b; 0 where b is 0."""
+    rest: Values = np.where(b == 0, b, np.mod(a, np.where(b == 0, np.ones_like(b), b)))
+    return rest
+
+
 WHOLE: Mapping[str, Callable[[Any, Any], Any]] = {
     "add": np.add,
     "sub": np.subtract,
     "mul": np.multiply,
     "max": np.maximum,
     "min": np.minimum,
+    "floor_mod": _remainder,
     **RELATIONS,
 }
 """The functions of two operands that are integers without scale."""
 
 ADD, MUL, MAX, DIVIDE = "vector_add_q8", "vector_mul_q8", "vector_max", "vector_divide"
+_WHOLE_ACTIONS = {"mul": "float_multiply", "floor_mod": "float_divide"}
 _LITERAL_ACTIONS = {"mul": "literal_mul", "prelu": "literal_mul", "div": "literal_divide"}
 
 Binary.ways = {
@@ -418,7 +426,7 @@ Binary.ways = {
     },
     **{(row.name, "float"): Way(_in_floats, f"float_{EFFORT_ACTIONS[row.effort]}") for row in real.BINARY},
     **{
-        (name, "whole"): Way(_whole(combine), "float_multiply" if name == "mul" else "float_add")
+        (name, "whole"): Way(_whole(combine), _WHOLE_ACTIONS.get(name, "float_add"))
         for name, combine in WHOLE.items()
     },
 }

@@ -300,6 +300,11 @@ unsigned long long whole_binary(unsigned function, unsigned bits, unsigned long 
         case BINARY_MUL: return a * b;
         case BINARY_MAX: return x > y ? a : b;
         case BINARY_MIN: return x < y ? a : b;
+        case BINARY_FLOOR_MOD: {
+            if (y == 0 || y == -1) return 0;  // of -1 the quotient may not fit
+            const int64_t rest = x % y;
+            return rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest;
+        }
         case BINARY_EQUAL: return x == y;
         case BINARY_NOT_EQUAL: return x != y;
         case BINARY_GREATER: return x > y;

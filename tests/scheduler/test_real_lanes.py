@@ -249,7 +249,9 @@ def test_cycles_by_hand(dtype: str, elements: int, cycles: int) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
-@pytest.mark.parametrize("op", ["add", "sub", "mul", "maximum", "minimum", "less", "equal", "greater_equal"])
+@pytest.mark.parametrize(
+    "op", ["add", "sub", "mul", "maximum", "minimum", "floor_mod", "less", "equal", "greater_equal"]
+)
 def test_integers_without_scale_use_the_lanes_of_float32(op: str, dtype: str) -> None:
     """Sums and products wrap; a scalar and a row broadcast."""
     rng = np.random.default_rng(1)

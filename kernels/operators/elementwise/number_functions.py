@@ -10,17 +10,20 @@ import numpy as np
 
 from npusim.isa.arithmetic.real import BINARY_BY_NAME
 from npusim.isa.base.tensor import Array
-from npusim.kernels.lowering.float_lanes import float_binary_lowering
+from npusim.kernels.lowering.float_lanes import float_binary_lowering, whole_binary_lowering
 from npusim.kernels.operator import operands, rules
 from npusim.kernels.operator.broadcast import Combine, of_numbers
 from npusim.kernels.operator.element_types import alike
 from npusim.kernels.operator.operands import by_type, elementwise, input_value, like_input, with_halves
-from npusim.kernels.operator.operator import Call, Operator, Values
+from npusim.kernels.operator.operator import Call, Lowering, Operator, Values
 from npusim.kernels.operators.elementwise.sums_and_products import floored, remainder
 
 
-def numeric_operator(name: str, functions: Mapping[str, Combine]) -> Operator:
-    """Return the operator with a function for each element type; float16 is that of float32."""
+def numeric_operator(name: str, functions: Mapping[str, Combine], *more: Lowering) -> Operator:
+    """Return the operator with a function for each element type; float16 is that of float32.
+
+    more: lowerings beside that of floats.
+    """
     references = with_halves({dtype: of_numbers(function) for dtype, function in functions.items()})
     return Operator(
         name=name,
@@ -29,7 +32,7 @@ def numeric_operator(name: str, functions: Mapping[str, Combine]) -> Operator:
         infer=operands.broadcast,
         reference=by_type(references),
         workload=elementwise,
-        lowerings=(float_binary_lowering(name),),
+        lowerings=(float_binary_lowering(name), *more),
     )
 
 
@@ -49,6 +52,7 @@ FLOOR_MOD = numeric_operator(
         **dict.fromkeys(("int8", "int16", "int32", "int64"), remainder),
         "float32": BINARY_BY_NAME["floor_mod"].compute,
     },
+    whole_binary_lowering("floor_mod"),
 )
 """The remainder of the quotient that `floor_div` gives, with the sign of the divisor; operands broadcast."""
 
