@@ -65,6 +65,9 @@ KINDS = (
 MAPPED_FROM_BYTES = 1 << 26
 """Larger models are mapped, not read, so that unused parts take no memory."""
 
+PART_MAPPED_FROM_BYTES = 1 << 20
+"""Larger parts of files are mapped. Smaller ones are read, because a process has a limited number of mappings."""
+
 _WHAT = (
     (stat.S_ISDIR, "a folder"),
     (stat.S_ISFIFO, "a pipe"),
@@ -151,6 +154,21 @@ def mapped(
         if os.fstat(file.fileno()).st_size >= MAPPED_FROM_BYTES:
             return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         return rest(file, kind, fault, _prefix(path, shown))
+
+
+def part(
+    path: str | Path, kind: Kind, offset: int, size: int, fault: type[NpusimError], shown: str
+) -> memoryview | None:
+    """Return `size` bytes of the file from `offset` on, None if it does not have them; many bytes are mapped."""
+    with opened(path, kind, fault, shown) as file:
+        if offset < 0 or offset + size > os.fstat(file.fileno()).st_size:
+            return None
+        if size < PART_MAPPED_FROM_BYTES:
+            file.seek(offset)
+            return memoryview(file.read(size))
+        before = offset % mmap.ALLOCATIONGRANULARITY
+        pages = mmap.mmap(file.fileno(), before + size, access=mmap.ACCESS_READ, offset=offset - before)
+        return memoryview(pages)[before:]
 
 
 def _descriptor(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 from npusim.isa.base import user_file
 from npusim.isa.base.errors import FormatError, NpusimError
 from npusim.isa.base.lazy_dataclass import dataclass
+from npusim.isa.base.tensor import SIZE_ONLY
 from npusim.kernels.graph.bind import Offered, Sizes
 from npusim.kernels.graph.builder import GraphBuilder
 from npusim.kernels.graph.check import check
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
     from npusim.frontends.transformer.sizes import TransformerConfig
 
 _HEAD_BYTES = 64
+
+BY_SIZE = "size"
+"""The format of weights, behind the name of any model, of which only the sizes are to be known."""
 
 MOST_NOTES_PRINTED = 8
 """Notes of one model that are printed; the result of a run has all of them."""
@@ -114,6 +119,21 @@ def name_and_format(model: str | Path) -> tuple[str, str]:
     """Split "llama3_8b:int4-32" into the name or file of a model and the format of its weights, "" if none follows."""
     name, colon, form = str(model).rpartition(":")
     return (name, form) if colon and not Path(model).exists() else (str(model), "")
+
+
+def without_data(graph: Graph) -> Graph:
+    """Return a graph of whose floating-point, quantized and packed constants only the sizes are known.
+
+    Integers such as indices and shapes keep their values, because the compiler needs them.
+    """
+    packed = {number for node in graph.nodes if node.op == "block_product" for number in node.inputs}
+    tensors = [
+        replace(tensor, data=SIZE_ONLY)
+        if tensor.constant and (tensor.type.real or tensor.type.quantization or number in packed)
+        else tensor
+        for number, tensor in enumerate(graph.tensors)
+    ]
+    return replace(graph, tensors=tuple(tensors))
 
 
 def model_file(model: str | Path) -> Path:

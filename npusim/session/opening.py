@@ -23,7 +23,8 @@ def open_model(
 ) -> Graph | Program:
     """Open a path as a model or program file or, if no such file exists, the built-in model of that name.
 
-    The format of a transformer's weights may follow its name, as in "llama3_8b:int4-32".
+    The format of a transformer's weights may follow its name, as in "llama3_8b:int4-32". "size" may follow the name of
+    any model: only the sizes of its constants are known then, which is enough to time it.
 
     sizes, offered: settle open sizes of a model file, as for `npusim.frontends.frontend.read`. Raises NpusimError if
     sizes are given for something that has no open sizes.
@@ -31,6 +32,12 @@ def open_model(
     from npusim.frontends import frontend as formats
 
     file, name = Path(path), str(path)
+    plain, form = formats.name_and_format(path)
+    if form == formats.BY_SIZE:
+        model = open_model(plain, sizes, offered)
+        if isinstance(model, Program):
+            raise NpusimError(f"{plain}: is compiled already, with its weights; give the model")
+        return formats.without_data(model)
     if file.is_file() and _is_program(file):
         if sizes:
             raise NpusimError(f"{path}: is compiled already, its sizes are known; give the model")
@@ -52,7 +59,6 @@ def open_model(
     blocks = {block.name: block for block in BLOCKS}
     if name in blocks:
         return formats.built(name, blocks[name].build, sizes)
-    plain, form = formats.name_and_format(path)
     if form and open_model(plain, sizes):
         raise NpusimError(
             f"{path}: the format of weights is for a config.json and for {', '.join(BY_NAME)}; a model has its own"

@@ -23,6 +23,9 @@ from npusim.kernels.table import operator
 MOST_MADE = 1 << 26
 """Elements of the largest tensor that a run makes because a few bytes of a file ask for it."""
 
+MOST_COPIED = 1 << 20
+"""Elements of the largest constant that is copied to put its axes in another order."""
+
 MOST_CONSTANT = 1 << 24
 """Elements of the largest constant that reading a file makes."""
 
@@ -163,7 +166,8 @@ class Conversion:
 
     def constant(self, data: Array, quantization: Quantization | None = None) -> int:
         """Add a constant and return it."""
-        array: Array = np.asarray(data, order="C")
+        # A transposed view of a large constant is kept, because its bytes may be mapped and never read.
+        array: Array = data if data.size > MOST_COPIED else np.asarray(data, order="C")
         return self.builder.constant(f"{self.name}/constant", array, quantization)
 
     def scalar(self, value: float, like: int) -> int:

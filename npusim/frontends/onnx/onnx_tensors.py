@@ -29,7 +29,10 @@ def array_of(tensor: Any, folder: Path) -> Array:
     if min(tensor.dims, default=0) < 0:
         raise FormatError(f"{where}: has shape {list(tensor.dims)}, with a size below 0")
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
-        tensor = _with_bytes(tensor, folder, where)
+        data = _outside(tensor, folder, where)
+        if type_name(tensor.data_type) not in NARROW:
+            return np.frombuffer(data, np.dtype(dtype).newbyteorder("<")).reshape(tuple(tensor.dims))
+        tensor = onnx.TensorProto(data_type=tensor.data_type, dims=tensor.dims, raw_data=bytes(data))
     try:
         array = onnx.numpy_helper.to_array(tensor)
     except Exception as fault:  # the package raises many kinds of errors
@@ -72,10 +75,8 @@ def _held(code: int, where: str) -> str:
     return held
 
 
-def _with_bytes(tensor: Any, folder: Path, where: str) -> Any:
-    """Return a tensor with the bytes of its file."""
-    import onnx
-
+def _outside(tensor: Any, folder: Path, where: str) -> memoryview:
+    """Return the bytes of a tensor that are in a file of their own; those of a large tensor are mapped."""
     entries = {entry.key: entry.value for entry in tensor.external_data}
     place = entries.get("location", "")
     path = _inside(folder, place, where)
@@ -88,15 +89,14 @@ def _with_bytes(tensor: Any, folder: Path, where: str) -> Any:
     needed = -(-prod(tensor.dims) * bits // 8)
     if length not in (-1, needed):
         raise FormatError(f"{where}: {length} bytes of {quoted(place)} are given, its shape takes {needed}")
-    with user_file.opened(path, user_file.MODEL, FormatError, f"{where}: file {quoted(place)}") as file:
+    shown = f"{where}: file {quoted(place)}"
+    data = user_file.part(path, user_file.MODEL, offset, needed, FormatError, shown)
+    if data is None:
         size = path.stat().st_size
-        if offset < 0 or offset + needed > size:
-            raise FormatError(
-                f"{where}: bytes {offset} to {offset + needed} are not in {quoted(place)}, which has {size}"
-            )
-        file.seek(offset)
-        data = file.read(needed)
-    return onnx.TensorProto(data_type=tensor.data_type, dims=tensor.dims, raw_data=data)
+        raise FormatError(
+            f"{where}: bytes {offset} to {offset + needed} are not in {quoted(place)}, which has {size}"
+        )
+    return data
 
 
 def _inside(folder: Path, place: str, where: str) -> Path:
