@@ -101,6 +101,7 @@ def transformer(
     batch: int = 1,
     source: int | None = None,
     weights: str | None = None,
+    activations: str | None = None,
 ) -> Graph:
     """Build the network of one step of a transformer, without weights, for `npusim.compile` and all that follows.
 
@@ -111,7 +112,10 @@ def transformer(
     past:    earlier tokens of each sequence, whose keys and values are inputs.
     batch:   number of sequences.
     source:  tokens of each sequence that the encoder of a T5 reads, 128 by default.
-    weights: how the weights of products are stored, such as "int4-32"; by default as the model says, else int8.
+    weights: how the weights of products are stored, such as "int4-32" or "float16"; by default as the model says, else
+             int8.
+    activations: the element type of activations, keys and values: "int8", or "float16", which they are by default
+             beside weights in floats.
 
     Inputs are the tokens, int32 [batch, tokens] (of images their patches, int8 [batch * patches, bytes of a patch]),
     and for past > 0 the keys and values of every layer, int8 [batch, key heads, past, elements of a head]. Outputs are
@@ -126,7 +130,7 @@ def transformer(
     from npusim.frontends import frontend
     from npusim.frontends.transformer.published import configured
 
-    found = configured(config, weights)
+    found = configured(config, weights, activations)
     sizes = {"batch": batch}
     sizes |= {} if tokens is None else {"tokens": tokens}
     sizes |= {"past": past} if past or found.causal else {}

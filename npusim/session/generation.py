@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +30,7 @@ def generate(
     bucket: int = BUCKET,
     options: Options = FAST,
     weights: str | None = None,
+    activations: str | None = None,
     progress: Callable[[int, int], None] | None = None,
     every_layer: bool = False,
 ) -> Generation:
@@ -44,13 +44,16 @@ def generate(
     bucket: the shapes of a program are fixed, so a program reads the keys and values of a multiple of `bucket` tokens.
             It generates all tokens for which these suffice. 1 gives every token a program of its own.
     weights: how the weights of products are stored, such as "int4-32"; by default as the model says, else int8.
+    activations: the element type of activations, keys and values, "int8" or "float16"; by default as weights need it.
     progress: called with (number of simulated programs, number of all programs).
     every_layer: as for `npusim.simulate`.
 
     Each program is compiled and simulated once. Raises NpusimError for a model that generates no tokens, numbers that
     do not fit the model, and hardware that is too small.
     """
-    config = configured(model if isinstance(model, TransformerConfig | Mapping) else _read(model), weights)
+    config = configured(
+        model if isinstance(model, TransformerConfig | Mapping) else _read(model), weights, activations
+    )
     for name, value in (("prompt", prompt), ("new", new), ("batch", batch), ("bucket", bucket)):
         if value < 1:
             raise NpusimError(f"{name} is {value}, must be 1 or more")
@@ -89,7 +92,7 @@ def generate(
         config.name,
         config.parameters,
         config.weights.words,
-        2 * config.layers * config.kv_heads * config.head_size,
+        2 * config.layers * config.kv_heads * config.head_size * (1 + config.floats),
         prompt,
         new,
         batch,
@@ -118,14 +121,14 @@ def _read(path: str | Path) -> TransformerConfig:
 
 
 def _check_memory(config: TransformerConfig, machine: Hardware, batch: int, past: int, source: int) -> None:
-    """Raise NpusimError if the memories cannot even hold the weights, keys and values; the latter are int8."""
+    """Raise NpusimError if the memories cannot even hold the weights, keys and values."""
     kept = sum(in_window(past, window) + source for window in config.windows or config.layers * (0,))
-    cache = 2 * config.kv_heads * config.head_size * kept * batch
+    cache = 2 * config.kv_heads * config.head_size * kept * batch * (1 + config.floats)
     has = sum(machine.memory_bytes(space) for space in machine.outer_spaces)
     excess = config.stored_bytes + cache - has
     if excess <= 0:
         return
-    others = [replace(config, weights=other) for other in FORMATS]
+    others = [config.stored_as(other) for other in FORMATS]
     fitting = next((each for each in others if each.stored_bytes + cache <= has), None)
     instead = (
         f"--weights {fitting.weights.name} would fit, {fitting.stored_bytes} bytes, or "

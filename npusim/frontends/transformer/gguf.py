@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from dataclasses import replace
 from math import prod
 from mmap import mmap
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import Any, NamedTuple
 from npusim.frontends.transformer.config import config_of
 from npusim.frontends.transformer.network import of_sizes
 from npusim.frontends.transformer.sizes import TransformerConfig
-from npusim.frontends.transformer.weights import INT8, WeightFormat
+from npusim.frontends.transformer.weights import INT8, WeightFormat, parse
 from npusim.isa.base import user_file
 from npusim.isa.base.errors import FormatError, nearest
 from npusim.kernels.graph.builder import GraphBuilder
@@ -44,6 +43,8 @@ _TENSORS: Mapping[int, str] = {
 _FORMATS: Mapping[str, WeightFormat] = {
     "Q4_0": WeightFormat(4, 32),
     "Q8_0": WeightFormat(8, 32),
+    "F16": parse("float16"),
+    "BF16": parse("bfloat16"),
     # 256 weights share two float16 numbers, and 32 of them 12 bits: 4.5 bits per weight, as blocks of 32 with float16.
     "Q4_K": WeightFormat(4, 32),
 }
@@ -242,7 +243,7 @@ def sizes_of(header: Header, name: str) -> TransformerConfig:
             f"its tensors have {stated} parameters, and a {config.family} of its sizes {config.parameters}: it has "
             "parts that npusim does not build"
         )
-    return replace(config, weights=_format_of(tensors))
+    return config.stored_as(_format_of(tensors))
 
 
 def _format_of(tensors: Mapping[str, Entry]) -> WeightFormat:

@@ -1,7 +1,7 @@
 """Builds the layers that transformers consist of, from constants of which only the sizes are known.
 
-Values are int8. Times do not depend on scales, so all values but a few have the same. Weights of products have the
-format of the model.
+Values are int8, or float16. Times do not depend on scales, so all int8 values but a few have the same. Weights of
+products have the format of the model.
 """
 
 from __future__ import annotations
@@ -31,32 +31,36 @@ class Layers:
         weights: WeightFormat = INT8,
         centred: bool = True,
         beside: Layers | None = None,
+        floats: bool = False,
     ) -> None:
         """Begin a network.
 
         weights: the format of the products' weights; centred: normalizations subtract the mean first.
         beside:  layers in the same builder, which share the constants.
+        floats:  values are float16.
         """
+        self._floats, self._dtype = floats, "float16" if floats else "int8"
         self.builder, self.weights, self._centred = builder, weights, centred
         self._constants: dict[tuple[str, tuple[int, ...]], int] = beside._constants if beside else {}
 
     def input(self, name: str, *shape: int) -> int:
-        """Return a new int8 input."""
-        return self.builder.input(name, TensorType("int8", shape, CODES))
+        """Return a new input."""
+        return self.builder.input(name, TensorType(self._dtype, shape, self._scaled(CODES)))
 
     def constant(self, name: str, shape: tuple[int, ...]) -> int:
-        """Return the int8 constant with this name and shape; layers share it."""
+        """Return the constant with this name and shape; layers share it."""
         key = name, shape
         if key not in self._constants:
-            self._constants[key] = self.builder.sized(name, TensorType("int8", shape, CODES))
+            kind = TensorType(self._dtype, shape, self._scaled(CODES))
+            self._constants[key] = self.builder.sized(name, kind)
         return self._constants[key]
 
     def product(self, name: str, x: int, units: int, biased: bool = False) -> int:
         """Return the product of x with weights [units, elements of x]."""
         inner = self.builder.shape(x)[-1]
-        if not self.weights.plain:
+        if not (self.weights.whole if self._floats else self.weights.plain):
             return self._decoded(name, x, units, biased)
-        weights = self.builder.sized(f"{name}/weights", _weights(units, inner))
+        weights = self.builder.sized(f"{name}/weights", self._weights(units, inner))
         return self.multiplied(name, x, weights, biased)
 
     def _decoded(self, name: str, x: int, units: int, biased: bool) -> int:
@@ -70,26 +74,28 @@ class Layers:
             sized(f"{name}/zero_points", TensorType("uint8", (units, form.zero_point_bytes(inner))))
             if form.zero_points
             else None,
-            sized(f"{name}/bias", TensorType("float32", (units,))) if biased else None,
+            sized(f"{name}/bias", TensorType("float16" if self._floats else "float32", (units,)))
+            if biased
+            else None,
         ]
         return self.node("block_product", operands, name, inner=inner, block=form.block, bits=form.bits)
 
     def multiplied(self, name: str, x: int, weights: int, biased: bool = False) -> int:
-        """Return the product of x with int8 weights, with a bias if `biased`."""
+        """Return the product of x with weights of its type, with a bias if `biased`."""
         operands = [x, weights, self._bias(name, weights)] if biased else [x, weights]
         return self.node("fully_connected", operands, name)
 
     def convolution(self, name: str, x: int, channels: int, size: tuple[int, int], **parameters: Any) -> int:
-        """Return the convolution with bias of x, [batch, height, width, channels]; weights are int8."""
-        kind = _weights(channels, self.builder.shape(x)[-1])
-        kind = TensorType("int8", (channels, *size, kind.shape[1]), kind.quantization)
+        """Return the convolution with bias of x, [batch, height, width, channels]; weights have the type of values."""
+        kind = self._weights(channels, self.builder.shape(x)[-1])
+        kind = TensorType(kind.dtype, (channels, *size, kind.shape[1]), kind.quantization)
         weights = self.builder.sized(f"{name}/weights", kind)
         return self.node("conv_2d", (x, weights, self._bias(name, weights)), name, **parameters)
 
     def _bias(self, name: str, weights: int) -> int:
-        scaling = self.builder.type(weights).quantization
-        assert scaling is not None
-        units = self.builder.shape(weights)[0]
+        scaling, units = self.builder.type(weights).quantization, self.builder.shape(weights)[0]
+        if scaling is None:
+            return self.builder.sized(f"{name}/bias", TensorType(self._dtype, (units,)))
         scales = tuple(CODES.scale * scale for scale in scaling.scales)
         kind = TensorType("int32", (units,), Quantization(scales, (0,) * units, 0))
         return self.builder.sized(f"{name}/bias", kind)
@@ -114,7 +120,7 @@ class Layers:
             name,
             begin_axis=len(shape) - 1,
             centred=centred,
-            rescale="fused",
+            rescale="fixed_point" if self._floats else "fused",
         )
 
     def softmax(self, name: str, scores: int) -> int:
@@ -144,7 +150,9 @@ class Layers:
         self, op: str, operands: Any, name: str, scaling: Quantization | None = CODES, **parameters: Any
     ) -> int:
         """Add a node with one result and return it."""
-        return self.builder.layer(op, operands, scaling, dtype="int8", name=name, **parameters)
+        return self.builder.layer(
+            op, operands, self._scaled(scaling), dtype=self._dtype, name=name, **parameters
+        )
 
     def nodes(
         self,
@@ -157,7 +165,16 @@ class Layers:
     ) -> tuple[int, ...]:
         """Add a node with `count` results and return them."""
         made = operator(op).parameters(**parameters)
-        return self.builder.node(op, operands, [unshaped("int8", scaling)] * count, made, name=name)
+        kind = unshaped(self._dtype, self._scaled(scaling))
+        return self.builder.node(op, operands, [kind] * count, made, name=name)
+
+    def _scaled(self, scaling: Quantization | None) -> Quantization | None:
+        """Return the quantization of values, which floats do not have."""
+        return None if self._floats else scaling
+
+    def _weights(self, units: int, inner: int) -> TensorType:
+        """Return the type of weights on which the array computes as they are."""
+        return TensorType("float16", (units, inner)) if self._floats else _weights(units, inner)
 
 
 @cache

@@ -143,7 +143,7 @@ class _Step(Layers):
         decoder: _Step | None = None,
     ) -> None:
         """Begin a step; `source` tokens are read by the encoder. decoder: that of the encoder to build."""
-        super().__init__(builder, config.weights, config.norm == "layer", decoder)
+        super().__init__(builder, config.weights, config.norm == "layer", decoder, config.floats)
         self._config, self._decoder, self._prefix = config, decoder, "encoder/" if decoder else ""
         self._tokens, self._past, self._batch, self._source = tokens, past, batch, source
         self._encoded = -1
@@ -155,7 +155,7 @@ class _Step(Layers):
         """Add all layers and return the graph."""
         config = self._config
         if config.encoder is not None and not self._past:
-            encoder = replace(config.encoder, weights=config.weights)
+            encoder = replace(config.encoder, weights=config.weights, floats=config.floats)
             step = _Step(self.builder, encoder, self._source, 0, self._batch, 0, self)
             self._encoded = step.norm("encoder/norm", step._vectors())
             if not self._tokens:
@@ -239,7 +239,7 @@ class _Step(Layers):
             return self.product("head", x, config.classes, biased=True)
         x = (
             self.multiplied("head", x, self._embedding)
-            if config.tied and config.weights.plain
+            if config.tied and (config.weights.whole if config.floats else config.weights.plain)
             else self.product("head", x, config.vocabulary)
         )
         return self.node("tanh", (x,), "head/cap", TANH) if config.head_cap else x

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -122,11 +121,13 @@ BY_NAME = {row.name: row for row in PUBLISHED}
 
 
 def configured(
-    model: Mapping[str, Any] | str | Path | TransformerConfig, weights: str | None = None
+    model: Mapping[str, Any] | str | Path | TransformerConfig,
+    weights: str | None = None,
+    activations: str | None = None,
 ) -> TransformerConfig:
     """Return the sizes of a transformer from the values of a `config.json`, its path, or a published model's name.
 
-    weights: the format of weights to take instead of the model's own. Raises NpusimError for what is no transformer.
+    weights, activations: the formats to take instead of the model's own. Raises NpusimError for what is no transformer.
     """
     if isinstance(model, TransformerConfig):
         found: TransformerConfig | None = model
@@ -138,7 +139,9 @@ def configured(
         near = nearest(str(model), BY_NAME)
         hint = f", did you mean {near}?" if near else ";"
         raise NpusimError(f"{model}: no such file or transformer{hint} known are {', '.join(BY_NAME)}")
-    return replace(found, weights=parse(weights)) if weights else found
+    if not weights and not activations:
+        return found
+    return found.stored_as(parse(weights) if weights else found.weights, activations)
 
 
 @cache
@@ -164,6 +167,6 @@ def configuration(model: str | Path) -> TransformerConfig | None:
             found = BY_NAME[name].config
         else:
             return None
-        return replace(found, weights=parse(form)) if form else found
+        return found.stored_as(parse(form)) if form else found
     except NpusimError as fault:
         raise type(fault)(f"{name}: {fault}") from None

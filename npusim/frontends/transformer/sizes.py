@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
 from npusim.frontends.transformer.weights import INT8, WeightFormat
+from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.lazy_dataclass import dataclass
+
+ACTIVATIONS = ("int8", "float16")
+"""Element types that activations, keys and values may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +45,7 @@ class TransformerConfig:
     mels:       bands of a spectrum of sound, which two convolutions turn into a token for each two frames (Whisper).
     encoder:    the encoder whose results each layer attends to behind its own tokens; None without one.
     weights:    how the weights of products are stored.
+    floats:     activations, keys and values are float16 instead of int8.
     """
 
     name: str
@@ -80,6 +86,15 @@ class TransformerConfig:
     mels: int = 0
     encoder: TransformerConfig | None = None
     weights: WeightFormat = INT8
+    floats: bool = False
+
+    def stored_as(self, weights: WeightFormat, activations: str | None = None) -> TransformerConfig:
+        """Return the sizes with another format of weights, and of activations: "int8", "float16" or what fits."""
+        kind = activations or weights.activations
+        if kind not in ACTIVATIONS or (weights.real and kind != weights.activations):
+            may_be = weights.activations if weights.real else " or ".join(ACTIVATIONS)
+            raise NpusimError(f"activations {kind}: beside weights {weights.name} they may be {may_be}")
+        return replace(self, weights=weights, floats=kind != ACTIVATIONS[0])
 
     @property
     def patches(self) -> int:
@@ -139,4 +154,4 @@ class TransformerConfig:
         A head that is tied to the embedding of tokens is stored beside it.
         """
         rest = self.parameters - sum(map(prod, self.products)) + self.vocabulary * self.hidden * self.tied
-        return rest + self.weights.product_bytes(self.products)
+        return rest * (1 + self.floats) + self.weights.product_bytes(self.products)

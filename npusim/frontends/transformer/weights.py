@@ -1,4 +1,4 @@
-"""The formats in which the weights of a transformer's products are stored, by name, such as "int4-32"."""
+"""The formats in which the weights of a transformer's products are stored, by name, such as "int4-32" or "float16"."""
 
 from __future__ import annotations
 
@@ -15,6 +15,10 @@ SCALE_BYTES = 2
 """Bytes of the scale of a block: float16, as in published models."""
 
 
+FLOATS = {"float16": 16, "bfloat16": 16, "fp8": 8}
+"""The bits of a weight by the names of the formats of floats."""
+
+
 class WeightFormat(NamedTuple):
     """How the weights of products are stored.
 
@@ -22,22 +26,36 @@ class WeightFormat(NamedTuple):
     block:       weights of a block; 0 for one scale per output channel.
     zero_points: whether each block has a zero point.
     source:      what chose the format, if it was not the user.
+    real:        the name of a format of floats: "float16", "bfloat16", or "fp8" (e4m3, a scale per output channel).
     """
 
     bits: int = 8
     block: int = 0
     zero_points: bool = False
     source: str = ""
+    real: str = ""
 
     @property
     def name(self) -> str:
         """The name, as `parse` reads it."""
+        if self.real:
+            return self.real
         return f"int{self.bits}" + f"-{self.block}" * (self.block > 0) + "-zero" * self.zero_points
 
     @property
     def plain(self) -> bool:
         """Whether weights are int8 with a scale per output channel, which need no decoding."""
-        return (self.bits, self.block, self.zero_points) == (8, 0, False)
+        return (self.bits, self.block, self.zero_points, self.real) == (8, 0, False, "")
+
+    @property
+    def whole(self) -> bool:
+        """Whether weights are floats of 16 bits, on which an array with float columns computes as they are."""
+        return self.bits == FLOATS["float16"]
+
+    @property
+    def activations(self) -> str:
+        """The element type of activations where nobody chooses one: products with floats take floats."""
+        return "float16" if self.real else "int8"
 
     @property
     def words(self) -> str:
@@ -50,7 +68,9 @@ class WeightFormat(NamedTuple):
 
     def channel_bytes(self, inner: int) -> int:
         """Return the bytes of an output channel's weights, with the scales and zero points of blocks."""
-        return inner if self.plain else self.blocks(inner).channel_bytes(inner)
+        if self.plain or self.whole:
+            return inner * self.bits // 8
+        return self.blocks(inner).channel_bytes(inner)
 
     def product_bytes(self, products: Iterable[tuple[int, int, int]]) -> int:
         """Return the bytes of the weights of products: output channels, elements of a dot product, and number."""
@@ -64,6 +84,8 @@ FORMATS = (INT8, WeightFormat(4, 32), WeightFormat(4, 64), WeightFormat(4, 128),
 
 def parse(text: str) -> WeightFormat:
     """Return the format of a name. Raises NpusimError for a text that is none."""
+    if text in FLOATS:
+        return WeightFormat(FLOATS[text], real=text)
     kind, *rest = text.split("-")
     zero = bool(rest) and rest[-1] == "zero"
     sizes = rest[:-1] if zero else rest
@@ -73,7 +95,7 @@ def parse(text: str) -> WeightFormat:
         shown = ", ".join(str(size) for size in BLOCKS)
         raise NpusimError(
             f"weights {text}: may be int8, int4 or int2 with a scale per output channel, or in blocks, such as "
-            f"int4-32, of {shown}; int4-32-zero has zero points"
+            f"int4-32, of {shown}; int4-32-zero has zero points; or {', '.join(FLOATS)}"
         )
     return WeightFormat(int(bits), int(block), zero)
 

@@ -101,7 +101,7 @@ def test_the_sizes_are_those_of_the_model(tmp_path: Path) -> None:
     [
         (Q8_0, "int8-32 (Q8_0 of the file)"),
         (Q4_K, "int4-32 (Q4_K of the file; 1 Q6_K of its tensors are timed the same)"),
-        (IQ4_XS, "int8 (IQ4_XS of the file is not followed; npusim has Q4_0, Q8_0, Q4_K)"),
+        (IQ4_XS, "int8 (IQ4_XS of the file is not followed; npusim has Q4_0, Q8_0, F16, BF16, Q4_K)"),
     ],
 )
 def test_formats_of_weights_are_followed_or_named(kind: int, words: str, tmp_path: Path) -> None:

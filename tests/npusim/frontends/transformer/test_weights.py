@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 import npusim
+from npusim.frontends.transformer.config import config_of
 from npusim.frontends.transformer.network import transformer
+from npusim.frontends.transformer.sizes import TransformerConfig
 from npusim.frontends.transformer.weights import WeightFormat, parse
 from npusim.isa.base.errors import NpusimError
 
@@ -105,3 +107,66 @@ def test_a_format_follows_the_name_of_a_model(tmp_path: Path) -> None:
     refused = command("run", "digits_cnn", "--weights", "int4")
     assert refused.status == 2
     assert "digits_cnn:int4: the format of weights is for a config.json" in refused.err
+
+
+FLOAT_COLUMNS = npusim.hardware("edge-128-float", ["mac_array.weight_blocks=dequantized"])
+
+
+@pytest.mark.parametrize("kind", ["llama", "qwen3", "gemma2", "mixtral", "bert"])
+def test_float_activations_run_on_float_columns_and_lanes(kind: str) -> None:
+    """Nothing is left to the host, and a step reads at least the weights of its products as they are stored."""
+    given = LLAMA | {"model_type": kind} | ({"num_local_experts": 2} if kind == "mixtral" else {})
+    for weights, activations in (("float16", None), ("fp8", None), ("int4-32", "float16")):
+        graph = npusim.models.transformer(given, tokens=3, weights=weights, activations=activations)
+        result = npusim.simulate(npusim.compile(graph, FLOAT_COLUMNS), timing_only=True)
+        assert {layer.unit for layer in result.layers} <= {"mac", "vector", "dma", "none"}
+        config = config_of(given).stored_as(parse(weights), activations)
+        assert config.floats
+        least = config.weights.product_bytes(config.products)
+        assert least <= result.dram_bytes.read
+        assert config.stored_bytes >= least + 2 * config.vocabulary * config.hidden * config.tied
+
+
+def test_floats_are_read_as_they_are_stored() -> None:
+    """bfloat16 takes the bytes of float16, fp8 half of them and a scale per channel."""
+    runs = {
+        name: npusim.simulate(
+            npusim.compile(npusim.models.transformer(LLAMA, tokens=1, past=8, weights=name), FLOAT_COLUMNS),
+            timing_only=True,
+        )
+        for name in ("float16", "bfloat16", "fp8")
+    }
+    assert runs["float16"].dram_bytes == runs["bfloat16"].dram_bytes
+    config = config_of(LLAMA)
+    bytes_of = {name: parse(name).product_bytes(config.products) for name in runs}
+    assert bytes_of["float16"] == bytes_of["bfloat16"] == 2 * (bytes_of["fp8"] - 2 * _channels(config))
+    saved = runs["float16"].dram_bytes.read - runs["fp8"].dram_bytes.read
+    assert abs(saved - (bytes_of["float16"] - bytes_of["fp8"])) < 0.05 * bytes_of["float16"]
+    assert runs["float16"].energy_uj.total > runs["fp8"].energy_uj.total
+
+
+def _channels(config: TransformerConfig) -> int:
+    return sum(units * count for units, inner, count in config.products if inner)
+
+
+def test_arrays_without_float_columns_leave_floats_to_the_host() -> None:
+    graph = npusim.models.transformer(LLAMA, tokens=1, weights="float16")
+    result = npusim.simulate(npusim.compile(graph, "mobile-1024"), timing_only=True)
+    assert {layer.unit for layer in result.layers if layer.macs} == {"host"}
+
+
+def test_activations_that_do_not_go_with_weights_are_refused() -> None:
+    for weights, activations, said in (
+        ("float16", "int8", "activations int8: beside weights float16 they may be float16"),
+        ("int4-32", "int16", "activations int16: beside weights int4-32 they may be int8 or float16"),
+    ):
+        with pytest.raises(NpusimError, match=said):
+            npusim.models.transformer(LLAMA, weights=weights, activations=activations)
+
+
+def test_keys_and_values_have_the_type_of_activations() -> None:
+    made = npusim.generate(LLAMA, 4, 2, FLOAT_COLUMNS, weights="int4-32", activations="float16")
+    assert made.cache_bytes == 2 * npusim.generate(LLAMA, 4, 2, "mobile-1024").cache_bytes
+    step = npusim.models.transformer(LLAMA, tokens=1, past=3, weights="bfloat16")
+    kinds = {step.tensors[number].type.dtype for number in (*step.inputs, *step.outputs)}
+    assert kinds == {"int32", "float16"}
