@@ -21,6 +21,7 @@ from npusim.isa.program.repeat import Range, Repeat, remember
 from npusim.kernels.graph.graph import Graph
 from npusim.scheduler.emit.equal_parts import (
     FEWEST,
+    Parts,
     aligned,
     equal_parts,
     ranges_of,
@@ -53,17 +54,29 @@ def shortened_network(graph: Graph, hardware: Hardware) -> Network | None:
 
 
 def lengthened(program: Program, parts: Shortened, graph: Graph) -> Program | None:
-    """Return the program of the whole graph from that of the shortened one; None if its layers' instructions differ."""
+    """Return the program of the whole graph from that of the shortened one; None if its layers' instructions differ.
+
+    Feature maps of neighbouring layers may take turns with two addresses. Then two layers are one part.
+    """
     if program.host_calls or program.spared or not isinstance(program.constants, Blank):
         return None
-    found = equal_parts(program, parts.size)
-    if found is None:
-        return None
+    for grouped in (1, 2):
+        of_group = parts.grouped(grouped)
+        found = None if of_group is None else equal_parts(program, of_group.size)
+        if of_group is not None and found is not None:
+            return _lengthened(program, of_group, graph, found, grouped)
+    return None
+
+
+def _lengthened(
+    program: Program, parts: Shortened, graph: Graph, found: Parts, grouped: int
+) -> Program | None:
+    """Return the whole program from equal parts; None if what these access is not apart in memory."""
     short, equal = aligned(program, found, program.hardware.port_timing(Space.DRAM).stripe_bytes)
     ranges = ranges_of(short, equal)
     if ranges is None:
         return None
-    repeat = Repeat(short, *equal, parts.removed, parts.size, ranges)
+    repeat = Repeat(short, *equal, parts.removed, parts.size, grouped, ranges)
     places = _Places(parts, graph, repeat)
     whole = replace(
         whole_program(repeat),

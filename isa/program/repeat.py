@@ -32,7 +32,8 @@ class Repeat(NamedTuple):
     first:  the first instruction of the first of `number` equal parts.
     size:   instructions of a part.
     copies: how many more of them the whole program has, behind the last.
-    layers: layers of a part.
+    layers: layers of the program in a part.
+    grouped: equal layers of the model in a part, 2 if they take turns with two sets of addresses.
     ranges: what parts access at different addresses, code included, disjoint and apart by whole rows.
     """
 
@@ -42,6 +43,7 @@ class Repeat(NamedTuple):
     number: int
     copies: int
     layers: int
+    grouped: int
     ranges: tuple[Range, ...]
 
     @property

@@ -91,7 +91,8 @@ def _execute_short(
         system.run()
         if watch.between is not None:
             execution = job.runs[0].parts[0].execution
-            note = f"{repeat.copies} layers that are equal to the one before were counted, not simulated"
+            layers = repeat.copies * repeat.grouped
+            note = f"{layers} layers that are equal to the one before were counted, not simulated"
             return replace(execution, equal_layers=note)
     execution = execute(program, hardware=hardware, data=False, progress=progress, every_layer=True)
     return replace(execution, equal_layers=f"equal layers were simulated one by one: {watch.why}")

@@ -43,6 +43,12 @@ class Shortened(NamedTuple):
         """The number of parts that stay."""
         return (self.first - self.begin) // self.size
 
+    def grouped(self, number: int) -> Shortened | None:
+        """Return the same with so many parts taken as one; None if what stays and what was removed is not divisible."""
+        if self.removed % number or self.kept % number:
+            return None
+        return self._replace(size=self.size * number, removed=self.removed // number)
+
     def like(self, node: int) -> range:
         """Return the nodes of the equal parts of the shortened graph that correspond to one of them."""
         return range(self.begin + (node - self.begin) % self.size, self.first, self.size)

@@ -146,6 +146,16 @@ def test_a_program_is_checked_and_read_as_any_other(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_layers_that_take_turns_with_two_addresses_are_counted_in_pairs() -> None:
+    bert = configuration("bert_base")
+    assert bert is not None
+    program = compiled(bert, 128, 0, "mobile-4096")
+    *_, repeat = repeats_of(program)
+    assert repeat.grouped == 2
+    assert assert_equal(program) == "4 layers that are equal to the one before were counted, not simulated"
+
+
+@pytest.mark.slow
 def test_other_rows_are_not_taken_for_the_same() -> None:
     """On hardware with other rows and banks the parts are not apart by whole stripes."""
     program = small()
