@@ -25,21 +25,24 @@ def summary(result: Generation, width: int) -> RenderableType:
 
 def _rows(result: Generation) -> Iterable[tuple[str, str, str]]:
     first, several = result.first, f" of each of {result.batch} sequences" if result.batch > 1 else ""
-    read = max(result.prompt, result.source)
-    behind = f", behind an encoder that reads {result.source}" if result.source > result.prompt else ""
+    prompt = f"a prompt of {show.plural(result.prompt, 'token')}{several}"
+    if result.source in (0, result.prompt):
+        rate = result.prompt * result.batch / first.latency_ms * 1e3
+        after = f"after {prompt}: {show.digits(rate)} tokens/s"
+    else:  # most of the time is the encoder's, so it says nothing about the rate of tokens
+        after = f"after {show.plural(result.source, 'vector')} of the encoder and {prompt}"
     yield (
         "First token",
         show.time(first.latency_ms),
-        f"after a prompt of {result.prompt} tokens{several}{behind}: "
-        f"{show.digits(read * result.batch / first.latency_ms * 1e3)} tokens/s\n"
-        + first.uncertainty.words("latency"),
+        f"{after}\n{first.uncertainty.words('latency')}",
     )
     yield from _limit(first)
     if result.groups:
         yield (
             "Token",
             show.time(result.token_ms),
-            f"on average over {result.further} further tokens{several}: {show.digits(result.tokens_per_s)} tokens/s",
+            f"on average over {show.plural(result.further, 'further token')}{several}: "
+            f"{show.digits(result.tokens_per_s)} tokens/s",
         )
         last = result.groups[-1]
         yield from _limit(last.result)
@@ -52,7 +55,7 @@ def _rows(result: Generation) -> Iterable[tuple[str, str, str]]:
     yield (
         "All",
         show.time(result.latency_ms),
-        f"from the prompt to the last of {result.new} tokens, {show.energy(result.energy_uj)}",
+        f"from the prompt to the last of {show.plural(result.new, 'token')}, {show.energy(result.energy_uj)}",
     )
     if len(result.groups) > 1:
         shown = result.groups[:MOST_GROUPS]
@@ -60,8 +63,7 @@ def _rows(result: Generation) -> Iterable[tuple[str, str, str]]:
             yield (
                 "" if each is not shown[0] else "By position",
                 show.time(each.result.latency_ms),
-                f"with the keys and values of {each.past} tokens: {each.tokens} token"
-                + "s" * (each.tokens > 1),
+                f"with the keys and values of {show.plural(each.past, 'token')}: {show.plural(each.tokens, 'token')}",
             )
         if len(result.groups) > len(shown):
             yield "", "...", f"{len(result.groups) - len(shown)} more in --json"
