@@ -7,9 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from npusim import models
-from npusim.frontends.transformer.network import MOST_SCORES, check_length, in_window, transformer
-from npusim.frontends.transformer.published import PUBLISHED, configuration, configured
-from npusim.frontends.transformer.sizes import TransformerConfig
+from npusim.frontends.transformer.network import (
+    MOST_SCORES,
+    check_length,
+    check_positions,
+    in_window,
+    transformer,
+)
+from npusim.frontends.transformer.published import BLOCKS, PUBLISHED, configuration, configured
+from npusim.frontends.transformer.sizes import ACTIVATIONS, TransformerConfig
 from npusim.frontends.transformer.weights import FORMATS
 from npusim.isa.base.errors import NpusimError, nearest
 from npusim.isa.hardware.hardware import Hardware
@@ -36,7 +42,8 @@ def generate(
 ) -> Generation:
     """Time a prompt and the tokens that a language model generates after it.
 
-    model:  the path of a `config.json`, its values, or the name of a published model (`npusim models`).
+    model:  the path of a `config.json` or of a GGUF file, the values of a `config.json`, or the name of a published
+            model (`npusim models`).
     prompt: number of tokens in the prompt; new: of generated tokens. The run of the prompt gives the first of them.
             The encoder of a T5 reads the prompt, and its decoder begins with one token. The decoder of a Whisper reads
             the prompt, after the encoder has read sound. The encoder runs once, in the run of the prompt.
@@ -63,13 +70,10 @@ def generate(
     source, started = config.read, prompt
     if config.encoder is not None and not source:
         source, started = prompt, 1
-    if 0 < config.positions < started + new:
-        raise NpusimError(
-            f"{config.name}: {started} + {new} tokens are more than max_position_embeddings, {config.positions}"
-        )
     machine = hw if isinstance(hw, Hardware) else api.hardware(hw)
     # All checks that need no compilation come before the first one, which takes seconds to minutes.
     try:
+        check_positions(config, new, started)
         check_length(config, started, 0)
         check_length(config, 1, started + new - 2)
     except NpusimError as fault:
@@ -109,13 +113,17 @@ def _read(path: str | Path) -> TransformerConfig:
     if found is not None:
         return found
     if Path(path).exists():
-        raise NpusimError(f"{path}: is no configuration of a language model; a prompt is for its config.json")
+        raise NpusimError(
+            f"{path}: is no configuration of a language model; a prompt is for its config.json or GGUF file"
+        )
     name, known = str(path), [row.name for row in PUBLISHED if row.config.causal]
-    if name in models.names():
+    if name in (*models.names(), *[block.name for block in BLOCKS]):
         raise NpusimError(f"{path}: generates no tokens; models that do are {', '.join(known)}")
     near = nearest(name, known)
     hint = (
-        f", did you mean {near}?" if near else "; a prompt is for the config.json of a language model, or for"
+        f", did you mean {near}?"
+        if near
+        else "; a prompt is for the config.json or GGUF file of a language model, or for"
     )
     raise NpusimError(f"{path}: no such file{hint} {'Known are ' if near else ''}{', '.join(known)}")
 
@@ -123,13 +131,18 @@ def _read(path: str | Path) -> TransformerConfig:
 def _check_memory(config: TransformerConfig, machine: Hardware, batch: int, past: int, source: int) -> None:
     """Raise NpusimError if the memories cannot even hold the weights, keys and values."""
     kept = sum(in_window(past, window) + source for window in config.windows or config.layers * (0,))
-    cache = 2 * config.kv_heads * config.head_size * kept * batch * (1 + config.floats)
-    has = sum(machine.memory_bytes(space) for space in machine.outer_spaces)
+
+    def cache_of(sizes: TransformerConfig) -> int:
+        return 2 * sizes.kv_heads * sizes.head_size * kept * batch * (1 + sizes.floats)
+
+    cache, has = cache_of(config), sum(machine.memory_bytes(space) for space in machine.outer_spaces)
     excess = config.stored_bytes + cache - has
     if excess <= 0:
         return
-    others = [config.stored_as(other) for other in FORMATS]
-    fitting = next((each for each in others if each.stored_bytes + cache <= has), None)
+    # Activations stay what the user chose; those that weights in floats need go with these.
+    activations = None if config.weights.real else ACTIVATIONS[config.floats]
+    others = [config.stored_as(other, activations) for other in FORMATS]
+    fitting = next((each for each in others if each.stored_bytes + cache_of(each) <= has), None)
     instead = (
         f"--weights {fitting.weights.name} would fit, {fitting.stored_bytes} bytes, or "
         if fitting

@@ -40,6 +40,8 @@ class Layers:
         floats:  values are float16.
         """
         self._floats, self._dtype = floats, "float16" if floats else "int8"
+        self.stored_whole = weights.whole if floats else weights.plain
+        """Whether weights are stored in the type of activations, so that the array computes on them directly."""
         self.builder, self.weights, self._centred = builder, weights, centred
         self._constants: dict[tuple[str, tuple[int, ...]], int] = beside._constants if beside else {}
 
@@ -58,7 +60,7 @@ class Layers:
     def product(self, name: str, x: int, units: int, biased: bool = False) -> int:
         """Return the product of x with weights [units, elements of x]."""
         inner = self.builder.shape(x)[-1]
-        if not (self.weights.whole if self._floats else self.weights.plain):
+        if not self.stored_whole:
             return self._decoded(name, x, units, biased)
         weights = self.builder.sized(f"{name}/weights", self._weights(units, inner))
         return self.multiplied(name, x, weights, biased)

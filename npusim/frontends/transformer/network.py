@@ -1,8 +1,8 @@
 """Builds the network of a transformer from its sizes, without weights: enough to time it.
 
 The network computes one step: `tokens` new tokens attend to themselves and to the keys and values of `past` tokens
-before them. A prompt is a step with past = 0, each further token one with tokens = 1. Values are int8. Weights have the
-format of the configuration. Only the sizes of constants are known.
+before them. A prompt is a step with past = 0, each further token one with tokens = 1. The configuration says whether
+activations are int8 or float16, and which format weights have. Only the sizes of constants are known.
 """
 
 from __future__ import annotations
@@ -43,10 +43,11 @@ def transformer(
     head:   tokens for which the next one is predicted: the "last" of each sequence, "all" or "none".
     source: tokens of each sequence that an encoder reads; 0 without one.
 
-    Inputs are the tokens as int32 [batch, tokens] (of images their patches as int8), and for past > 0 the keys and
-    values of every layer, int8 [batch, kv_heads, past, head_size]; a layer with a window takes those in the window.
-    Outputs are the result of the head, and the keys and values of the new tokens, which a device appends to the known
-    ones. An encoder of text gives the vectors of all tokens and, with a head, the pooled first one.
+    Inputs are the tokens as int32 [batch, tokens] (of images their patches), and for past > 0 the keys and values of
+    every layer, [batch, kv_heads, past, head_size]; a layer with a window takes those in the window. Outputs are the
+    result of the head, and the keys and values of the new tokens, which a device appends to the known ones. An encoder
+    of text gives the vectors of all tokens and, with a head, the pooled first one. All but tokens have the type of
+    activations.
 
     A model with encoder and decoder: a step with past = 0 has the encoder, then the decoder, whose layers also attend
     to the encoder's vectors; their keys and values are further outputs. Of steps with past > 0 they are inputs, and the
@@ -92,15 +93,18 @@ def build(
 
 def check_length(config: TransformerConfig, tokens: int, past: int) -> None:
     """Raise GraphError for a step with more tokens than the model has positions, or softmax takes scores."""
-    if 0 < config.positions < past + tokens:
-        raise GraphError(
-            f"{past} + {tokens} tokens are more than max_position_embeddings, {config.positions}"
-        )
+    check_positions(config, tokens, past)
     scores = tokens + max(in_window(past, window) for window in config.windows or (0,))
     if scores > MOST_SCORES:
         raise GraphError(
             f"{past} + {tokens} tokens: a token attends to {scores}, softmax with 8 bits takes {MOST_SCORES} at most"
         )
+
+
+def check_positions(config: TransformerConfig, tokens: int, past: int) -> None:
+    """Raise GraphError for more tokens, new and past, than the model has positions."""
+    if 0 < config.positions < past + tokens:
+        raise GraphError(f"{past} + {tokens} tokens are more than {config.positions_key}, {config.positions}")
 
 
 def in_window(past: int, window: int) -> int:
@@ -239,7 +243,7 @@ class _Step(Layers):
             return self.product("head", x, config.classes, biased=True)
         x = (
             self.multiplied("head", x, self._embedding)
-            if config.tied and (config.weights.whole if config.floats else config.weights.plain)
+            if config.tied and self.stored_whole
             else self.product("head", x, config.vocabulary)
         )
         return self.node("tanh", (x,), "head/cap", TANH) if config.head_cap else x

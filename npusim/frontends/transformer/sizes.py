@@ -88,8 +88,16 @@ class TransformerConfig:
     weights: WeightFormat = INT8
     floats: bool = False
 
+    @property
+    def positions_key(self) -> str:
+        """The key of a `config.json` that holds `positions`."""
+        return "max_position_embeddings" if self.encoder is None else "max_target_positions"
+
     def stored_as(self, weights: WeightFormat, activations: str | None = None) -> TransformerConfig:
-        """Return the sizes with another format of weights, and of activations: "int8", "float16" or what fits."""
+        """Return the sizes with another format of weights, and of activations: "int8", "float16", None for what fits.
+
+        Raises NpusimError for activations that do not go with the weights.
+        """
         kind = activations or weights.activations
         if kind not in ACTIVATIONS or (weights.real and kind != weights.activations):
             may_be = weights.activations if weights.real else " or ".join(ACTIVATIONS)

@@ -12,6 +12,8 @@ import pytest
 import npusim
 from npusim.frontends.transformer.config import config_of
 from npusim.frontends.transformer.network import transformer
+from npusim.frontends.transformer.published import BY_NAME
+from npusim.frontends.transformer.weights import parse
 from npusim.isa.base.errors import NpusimError
 from npusim.kernels.graph.check import check
 from npusim.session.generation import _steps
@@ -91,6 +93,15 @@ def test_weights_beyond_the_memory_are_refused_before_a_compilation(
         npusim.generate(name, 128, 3, HW, weights=weights)
 
 
+def test_a_proposed_format_of_weights_keeps_the_activations() -> None:
+    """Embeddings and caches of float16 activations take twice the bytes, also beside the proposed weights."""
+    config = BY_NAME["llama3_8b"].config
+    for weights, activations in (("int8", "float16"), ("fp8", None)):  # fp8 alone needs float16
+        fits = config.stored_as(parse("int2-64"), activations).stored_bytes
+        with pytest.raises(NpusimError, match=f"--weights int2-64 would fit, {fits} bytes, "):
+            npusim.generate("llama3_8b", 128, 3, HW, weights=weights, activations=activations)
+
+
 def test_tokens_are_faster_with_fewer_bits() -> None:
     config = config_of({**LLAMA, "hidden_size": 512, "intermediate_size": 1024}, "tiny")
     plain, blocks = (npusim.generate(config, 16, 3, HW, weights=text) for text in ("int8", "int4-32"))
@@ -152,13 +163,18 @@ def test_models_that_generate_nothing_are_refused(tmp_path: Path) -> None:
         npusim.generate(bert, 3, 2, HW)
     for name, said in (
         ("ds_cnn", "ds_cnn: generates no tokens; models that do are qwen2_0.5b, qwen3_0.6b, "),
+        ("sd15_block", "sd15_block: generates no tokens; models that do are qwen2_0.5b, qwen3_0.6b, "),
         ("bert_base", "bert_base: bert generates no tokens; run it without a prompt\n"),
         ("qwen2_0.5", "qwen2_0.5: no such file, did you mean qwen2_0.5b? "),
         (
             "nothing.json",
-            "nothing.json: no such file; a prompt is for the config.json of a language model, or for qwen2",
+            "nothing.json: no such file; a prompt is for the config.json or GGUF file of a language model, or for "
+            "qwen2",
         ),
-        (__file__, f"{__file__}: is no configuration of a language model; a prompt is for its config.json\n"),
+        (
+            __file__,
+            f"{__file__}: is no configuration of a language model; a prompt is for its config.json or GGUF file\n",
+        ),
     ):
         done = command("run", name, "--prompt", "3")
         assert done.status == 2

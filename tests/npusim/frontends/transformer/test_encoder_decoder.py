@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +12,9 @@ import npusim
 from npusim.frontends.transformer.config import config_of
 from npusim.frontends.transformer.network import transformer
 from npusim.isa.base.errors import FormatError, GraphError, NpusimError
+from npusim.reports.words import quantities
 
+from ....command_line import command
 from .test_transformer import timed
 
 
@@ -92,6 +96,28 @@ def test_an_encoder_runs_once_and_a_decoder_goes_on(given: dict[str, Any]) -> No
 
 
 @pytest.mark.parametrize(
+    ("given", "prompt", "after"),
+    [
+        (SMALL, 30, "after a prompt of 30 tokens: {rate} tokens/s idealised"),
+        (SOUND, 4, "after 30 vectors of the encoder and a prompt of 4 tokens idealised"),
+    ],
+    ids=["t5", "whisper"],
+)
+def test_a_rate_counts_the_tokens_of_the_prompt(
+    given: dict[str, Any], prompt: int, after: str, tmp_path: Path
+) -> None:
+    """The vectors of sound are no tokens, so the time to the first token gives no rate behind them."""
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps(given))
+    done = command("run", file, "--prompt", str(prompt), "--new", "2", "--hw", "mobile-1024")
+    made = npusim.generate(file, prompt, 2, "mobile-1024")
+    rate = quantities.digits(prompt / made.first.latency_ms * 1e3)
+    text = " ".join(done.out.split())
+    assert after.format(rate=rate) in text
+    assert "on average over 1 further token: " in text
+
+
+@pytest.mark.parametrize(
     ("given", "sizes", "said"),
     [
         (SMALL, {"tokens": 1, "past": 3}, "source is 0, must be 1 or more"),
@@ -100,7 +126,7 @@ def test_an_encoder_runs_once_and_a_decoder_goes_on(given: dict[str, Any]) -> No
         (
             SOUND,
             {"tokens": 400, "past": 49, "source": 30},
-            "49 \\+ 400 tokens are more than max_position_embeddings",
+            "49 \\+ 400 tokens are more than max_target_positions, 448",
         ),
     ],
 )
