@@ -26,10 +26,11 @@ from npusim.kernels.graph.graph import NCHW, NHWC, Graph, Layout
 if TYPE_CHECKING:
     from npusim.frontends.transformer.sizes import TransformerConfig
 
-_HEAD_BYTES = 64
+HEAD_BYTES = 64
+"""Bytes of a file by which front ends recognise their format."""
 
 BY_SIZE = "size"
-"""The format of weights, behind the name of any model, of which only the sizes are to be known."""
+"""What follows the name of a model, instead of a format of weights, if only the sizes of constants are to be known."""
 
 MOST_NOTES_PRINTED = 8
 """Notes of one model that are printed; the result of a run has all of them."""
@@ -41,7 +42,7 @@ class ModelWarning(UserWarning):
 
 @dataclass(frozen=True, slots=True)
 class FrontEnd:
-    """A model file format: its name, suffixes, the module that reads it, how it stores images and filters.
+    """A model file format: its name, suffixes, the module that reads it, how it stores images and filters, its limit.
 
     The module is imported when a file is opened. It has the two functions that are properties here.
     """
@@ -50,6 +51,7 @@ class FrontEnd:
     suffixes: tuple[str, ...]
     module: str
     layout: Layout = NHWC
+    kind: user_file.Kind = user_file.MODEL
 
     @property
     def recognises(self) -> Callable[[Path, bytes], bool]:
@@ -74,7 +76,7 @@ FRONT_ENDS: tuple[FrontEnd, ...] = (
     FrontEnd("ONNX", (".onnx",), "npusim.frontends.onnx.onnx_reader", NCHW),
     FrontEnd("Paddle", (".pdmodel",), "npusim.frontends.paddle.paddle_reader", NCHW),
     FrontEnd("Hugging Face configuration", (".json",), "npusim.frontends.transformer.network"),
-    FrontEnd("GGUF", (".gguf",), "npusim.frontends.transformer.gguf"),
+    FrontEnd("GGUF", (".gguf",), "npusim.frontends.transformer.gguf", kind=user_file.GGUF),
 )
 
 
@@ -122,7 +124,7 @@ def name_and_format(model: str | Path) -> tuple[str, str]:
 
 
 def without_data(graph: Graph) -> Graph:
-    """Return a graph of whose floating-point, quantized and packed constants only the sizes are known.
+    """Return a graph without the data of its floating-point, quantized and packed constants, which can be timed.
 
     Integers such as indices and shapes keep their values, because the compiler needs them.
     """
@@ -214,12 +216,11 @@ def front_end_of(path: Path) -> FrontEnd:
     if not path.exists():
         raise FormatError("no such file")
     head = b""
-    if not path.is_dir():
-        # Only the header of a GGUF file is read, so it may be of any size.
-        kind = user_file.GGUF if path.suffix.lower() == ".gguf" else user_file.MODEL
-        with user_file.opened(path, kind, FormatError, "") as file:
-            head = file.read(_HEAD_BYTES)
     by_suffix = [front_end for front_end in FRONT_ENDS if path.suffix.lower() in front_end.suffixes]
+    if not path.is_dir():
+        kind = by_suffix[0].kind if by_suffix else user_file.MODEL
+        with user_file.opened(path, kind, FormatError, "") as file:
+            head = file.read(HEAD_BYTES)
     for front_end in dict.fromkeys((*by_suffix, *FRONT_ENDS)):  # the suffix's front end is asked first
         if front_end.recognises(path, head):
             return front_end

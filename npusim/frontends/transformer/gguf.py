@@ -56,7 +56,6 @@ _FAMILIES: Mapping[str, str] = {
 }  # fmt: skip
 """Values of model_type by those of general.architecture."""
 
-
 _MOST_BYTES = 1 << 26
 """Longest header that is read; the vocabularies in those of published models take at most 20 MB."""
 

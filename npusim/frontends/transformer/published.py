@@ -7,12 +7,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from npusim.frontends.frontend import name_and_format
-from npusim.frontends.transformer.config import config_of, is_config, read_config
+from npusim.frontends.frontend import HEAD_BYTES, name_and_format
+from npusim.frontends.transformer.config import config_of, read_config
 from npusim.frontends.transformer.sizes import TransformerConfig
 from npusim.frontends.transformer.unet_block import sd15_block
 from npusim.frontends.transformer.weights import parse
-from npusim.isa.base.errors import NpusimError, nearest
+from npusim.isa.base import user_file
+from npusim.isa.base.errors import FormatError, NpusimError, nearest
 from npusim.kernels.graph.builder import GraphBuilder
 from npusim.kernels.graph.graph import Graph
 
@@ -125,7 +126,7 @@ def configured(
     weights: str | None = None,
     activations: str | None = None,
 ) -> TransformerConfig:
-    """Return the sizes of a transformer from the values of a `config.json`, its path, or a published model's name.
+    """Return the sizes of a transformer: of the values of a `config.json`, a file (`config.json`, GGUF), or a name.
 
     weights, activations: the formats to take instead of the model's own. Raises NpusimError for what is no transformer.
     """
@@ -135,7 +136,9 @@ def configured(
         found = config_of(model) if isinstance(model, Mapping) else configuration(model)
     if found is None:
         if Path(str(model)).exists():
-            raise NpusimError(f"{model}: is no configuration of a transformer, as Hugging Face's config.json")
+            raise NpusimError(
+                f"{model}: is no configuration of a transformer; it may be a config.json of Hugging Face or a GGUF file"
+            )
         near = nearest(str(model), BY_NAME)
         hint = f", did you mean {near}?" if near else ";"
         raise NpusimError(f"{model}: no such file or transformer{hint} known are {', '.join(BY_NAME)}")
@@ -150,23 +153,28 @@ def _config(name: str) -> TransformerConfig:
 
 
 def configuration(model: str | Path) -> TransformerConfig | None:
-    """Return the sizes of a `config.json` or of a published model by its name; None for anything else.
+    """Return the sizes of a `config.json`, a GGUF file, or a published model by its name; None for anything else.
 
     A format of weights may follow, as in "llama3_8b:int4-32". Raises NpusimError with the name of the model.
     """
     name, form = name_and_format(model)
     path = Path(name)
     try:
-        if path.is_file() and path.suffix.lower() == ".gguf":
-            from npusim.frontends.transformer.gguf import read_sizes  # few models are such files
-
-            found = read_sizes(path)
-        elif path.is_file() and is_config(path):
-            found = read_config(path)
-        elif name in BY_NAME and not path.exists():
-            found = BY_NAME[name].config
+        if path.is_file():
+            found = _in_file(path)
         else:
-            return None
-        return found.stored_as(parse(form)) if form else found
+            found = BY_NAME[name].config if name in BY_NAME and not path.exists() else None
+        return found.stored_as(parse(form)) if found and form else found
     except NpusimError as fault:
         raise type(fault)(f"{name}: {fault}") from None
+
+
+def _in_file(path: Path) -> TransformerConfig | None:
+    """Return the sizes in a file; None if its content is neither a `config.json` nor GGUF."""
+    from npusim.frontends.transformer import gguf, network  # a model by its name needs no reader
+
+    with user_file.opened(path, user_file.GGUF, FormatError, "") as file:
+        head = file.read(HEAD_BYTES)
+    if gguf.recognises(path, head):
+        return gguf.read_sizes(path)
+    return read_config(path) if network.recognises(path, head) else None

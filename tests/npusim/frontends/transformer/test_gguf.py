@@ -115,11 +115,12 @@ def test_formats_of_weights_are_followed_or_named(kind: int, words: str, tmp_pat
 
 
 def test_a_prompt_is_generated_from_a_file(tmp_path: Path) -> None:
-    file = tmp_path / "m.gguf"
-    file.write_bytes(written(*llama(*SMALL)))
-    done = command("run", file, "--prompt", "8", "--new", "4", "--hw", "mobile-1024")
-    assert done.status == 0
-    assert "ESTIMATE without weights: int4-32 (Q4_0 of the file)" in done.out
+    for name in ("m.gguf", "without_suffix"):
+        file = tmp_path / name
+        file.write_bytes(written(*llama(*SMALL)))
+        done = command("run", file, "--prompt", "8", "--new", "4", "--hw", "mobile-1024")
+        assert done.status == 0
+        assert "ESTIMATE without weights: int4-32 (Q4_0 of the file)" in done.out
 
 
 FAULTS: list[tuple[dict[str, Any], Tensors, int, str]] = [
