@@ -100,9 +100,7 @@ def models(json: JsonOption = None) -> None:
         for each in built_in.MODELS
     ]
     say(show.columns(("model", "MACs", "parameters", "what it is"), rows, right=(1, 2)))
-    say(
-        "\nTransformers, of which only the sizes are built in (run --timing-only; language models: run --prompt N)\n"
-    )
+    say("\nOnly the sizes of these are built in (run --timing-only; language models also run --prompt N)\n")
     counted = [(each.name, each.description, each.config.parameters) for each in PUBLISHED]
     counted += [(each.name, each.description, each.parameters) for each in BLOCKS]
     sizes = [(name, show.count(parameters), description) for name, description, parameters in counted]

@@ -143,9 +143,9 @@ OPTIONS = (
     ),
     Option(
         "weights", str | None, None, "FORMAT",
-        "Of a transformer without weights: how they are stored, such as int8, int4, int4-32 or int4-32-zero. Of any "
-        "model: size, to read no weights; enough to time it. "
-        "[default: as its config.json says, else int8]", (DEVICES, TABLE),
+        "Of a transformer without weights: how they are stored, such as int8, int4-32, int4-32-zero, float16 or fp8. "
+        "Of any model: size, to read no weights, which is enough to time it. "
+        "[default: as its config.json or GGUF file says, else int8]", (DEVICES, TABLE),
         "a format may follow the name of a model, as in llama3_8b:int4-32", shows_default=False,
     ),
     Option(

@@ -61,14 +61,17 @@ def open_model(
         return formats.built(name, blocks[name].build, sizes)
     if form and open_model(plain, sizes):
         raise NpusimError(
-            f"{path}: the format of weights is for a config.json and for {', '.join(BY_NAME)}; a model has its own"
+            f"{path}: the format of weights is for a config.json, a GGUF file, and {', '.join(BY_NAME)}; {plain} has "
+            f"its own, and {plain}:{formats.BY_SIZE} times it without reading its weights"
         )
     known = (*models.names(), *BY_NAME, *blocks)
     near = nearest(name, known)
     if len(file.parts) != 1 or (file.suffix and not near):
         raise NpusimError(f"{path}: no such file")
     hint = f", did you mean {near}?" if near else ";"
-    raise NpusimError(f"{path}: neither a file nor a built-in model{hint} built-in are {', '.join(known)}")
+    raise NpusimError(
+        f"{path}: neither a file nor a built-in model{hint} built-in are {', '.join(known)}; npusim models lists them"
+    )
 
 
 def _is_program(file: Path) -> bool:

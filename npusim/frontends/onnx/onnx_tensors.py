@@ -94,7 +94,8 @@ def _outside(tensor: Any, folder: Path, where: str) -> memoryview:
     if data is None:
         size = path.stat().st_size
         raise FormatError(
-            f"{where}: bytes {offset} to {offset + needed} are not in {quoted(place)}, which has {size}"
+            f"{where}: bytes {offset} to {offset + needed} are not in {quoted(place)}, which has {size}: "
+            "it is cut off, or belongs to another model"
         )
     return data
 

@@ -21,6 +21,7 @@ from npusim.cli import typer_app as cli_app
 from npusim.cli.base import Progress
 from npusim.cli.commands import COMMANDS, help_text
 from npusim.frontends.nnadapter.model_building import Model
+from npusim.frontends.transformer.published import BLOCKS, BY_NAME
 from npusim.isa.base.tensor import TensorType
 from npusim.models.writer import ModelWriter
 from npusim.numbers.area import area
@@ -314,9 +315,10 @@ def _missing(folder: Path, digits: Path) -> tuple[list[str | Path], str]:
 
 
 def _misspelt(folder: Path, digits: Path) -> tuple[list[str | Path], str]:
-    first, second, *_ = models.names()
-    near = f"neither a file nor a built-in model, did you mean mobilenet_v2? built-in are {first}, {second}, "
-    return ["run", "mobilnet_v2"], f"mobilnet_v2: {near}"
+    first, second, *others = (*models.names(), *BY_NAME, *[block.name for block in BLOCKS])
+    assert len(others) > 20  # so many are not all shown
+    near = f"did you mean mobilenet_v2? built-in are {first}, {second}, ..., {others[-1]}; npusim models lists them\n"
+    return ["run", "mobilnet_v2"], f"mobilnet_v2: neither a file nor a built-in model, {near}"
 
 
 def _truncated(folder: Path, digits: Path) -> tuple[list[str | Path], str]:
