@@ -93,7 +93,10 @@ def test_types_of_a_way_are_those_that_its_rules_let_pass() -> None:
     assert convolution.places == {"mac": ("int8", "uint8", "int16", "float16", "float32")}
     assert convolution.names["NN HAL"] == ("CONV_2D", "GROUPED_CONV_2D")
     assert {"int8", "uint8", "float16", "float32"} <= set(quantize.places["vector"])
-    assert {"int32", "int64"} <= set(rows["add"].places["vector"])
+    assert rows["add"].places == {
+        "vector": ("int8", "uint8", "int16", "float16", "float32", "int32", "int64")
+    }  # nothing is left to the host
+    assert rows["div"].places["host"] == ("int16", "int32", "int64")
     assert rows["while"].places == {"host": ("bool",)}
 
 

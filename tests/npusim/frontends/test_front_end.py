@@ -26,7 +26,7 @@ from npusim.reports.run import html
 MAGIC = b"TINY"
 CODES = Quantization((1.0,), (0,))
 
-# The front_end
+# The front end
 
 
 def recognises(path: Path, head: bytes) -> bool:
@@ -70,7 +70,7 @@ def _open(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frontend, "FRONT_ENDS", (*frontend.FRONT_ENDS, FRONT_END))
 
 
-def test_a_door_of_its_own_layout_runs(tmp_path: Path) -> None:
+def test_a_front_end_of_its_own_layout_runs(tmp_path: Path) -> None:
     path = written(tmp_path / "net.tiny", [1, 2, 3, 4], FILTERS.tolist(), "relu")
     image = np.random.default_rng(0).integers(-9, 10, (1, 2, 3, 4), np.int8)
     expected = np.zeros((1, 1, 2, 3), np.int64)
