@@ -410,7 +410,7 @@ def with_formats(text: str) -> str:
 # docs/formats.md
 
 
-def with_doors(text: str) -> str:
+def with_front_ends(text: str) -> str:
     """Write the front ends and their operations in a document anew, from the tables of the front ends."""
     import tflite
 
@@ -432,7 +432,7 @@ def with_doors(text: str) -> str:
         "ONNX": len(onnx.ROWS),
         "Paddle": len(paddle.ROWS) + len(WRITTEN_OUT),
     }
-    doors = [
+    formats = [
         (
             front_end.name,
             ", ".join(f"`{suffix}`" for suffix in front_end.suffixes)
@@ -443,7 +443,7 @@ def with_doors(text: str) -> str:
         for front_end in FRONT_ENDS
         if front_end.name in counts
     ]
-    text = _with_part(text, "doors", _table(("format", "files", "images are", "operations"), doors))
+    text = _with_part(text, "front ends", _table(("format", "files", "images are", "operations"), formats))
     without = builtin - set(OPERATORS) - set(DECIDING) - set(VALUES)
     in_nnef = {row.name for row in nnef.ROWS} | {"external", "variable", "constant"}
     missing = {row.name for row in STANDARD.values() if not row.body} - in_nnef
@@ -504,7 +504,7 @@ PARTS: dict[Path, Callable[[str], str]] = {
     DOCS / "hal.md": with_rules,
     DOCS / "nnef.md": with_rules_of_nnef,
     DOCS / "convert.md": with_formats,
-    DOCS / "formats.md": with_doors,
+    DOCS / "formats.md": with_front_ends,
     DOCS / "nnadapter.md": with_functions,
     LOSSES_PAGE: with_losses,
 }

@@ -24,8 +24,8 @@ from npusim.kernels.operator.parameters import Parameters, Rescale
 from npusim.kernels.table import operators
 from npusim.reports.run.coverage import HOST, Coverage, Operation, Standard, Way
 
-TFLITE_DOOR, HAL_DOOR, NNADAPTER_DOOR = "TensorFlow Lite", "NN HAL", "NNAdapter"
-NNEF_DOOR, ONNX_DOOR, PADDLE_DOOR = "NNEF", "ONNX", "Paddle"
+TFLITE_NAME, HAL_NAME, NNADAPTER_NAME = "TensorFlow Lite", "NN HAL", "NNAdapter"
+NNEF_NAME, ONNX_NAME, PADDLE_NAME = "NNEF", "ONNX", "Paddle"
 MIXED = "float32 x int8"
 """The element types of dynamic range models: activations and weights."""
 
@@ -69,14 +69,14 @@ Entry = tuple[int | None, str, str, tuple[str, ...]]
 
 FRONT_ENDS: Mapping[str, tuple[str, Callable[[], Iterable[Entry]]]] = {
     "nnadapter": (
-        NNADAPTER_DOOR,
+        NNADAPTER_NAME,
         lambda: (
             (int(row.type), row.type.name, _DEFAULT.sub("", row.text), row.operators)
             for row in nnadapter.OPERATIONS
         ),
     ),
-    "onnx": (ONNX_DOOR, lambda: ((None, row.kind, row.inputs, row.operators) for row in onnx.ROWS)),
-    "paddle": (PADDLE_DOOR, lambda: ((None, row.name, row.inputs, row.operators) for row in paddle.ROWS)),
+    "onnx": (ONNX_NAME, lambda: ((None, row.kind, row.inputs, row.operators) for row in onnx.ROWS)),
+    "paddle": (PADDLE_NAME, lambda: ((None, row.name, row.inputs, row.operators) for row in paddle.ROWS)),
 }
 """The front ends whose operations `npusim ops --format` lists, by its value: name and operations."""
 
@@ -150,12 +150,12 @@ def _names(op: str) -> dict[str, tuple[str, ...]]:
         return tuple(name for name, operators in rows if operators[:1] == (op,))
 
     return {
-        TFLITE_DOOR: tuple(kind for kind, row in TFLITE.items() if row.op == op) or control_flow,
-        HAL_DOOR: tuple(hal),
-        NNADAPTER_DOOR: main((row.type.name, row.operators) for row in nnadapter.OPERATIONS),
-        NNEF_DOOR: main((row.name, row.operators) for row in nnef.ROWS),
-        ONNX_DOOR: main((row.kind, row.operators) for row in onnx.ROWS),
-        PADDLE_DOOR: main((row.name, row.operators) for row in paddle.ROWS),
+        TFLITE_NAME: tuple(kind for kind, row in TFLITE.items() if row.op == op) or control_flow,
+        HAL_NAME: tuple(hal),
+        NNADAPTER_NAME: main((row.type.name, row.operators) for row in nnadapter.OPERATIONS),
+        NNEF_NAME: main((row.name, row.operators) for row in nnef.ROWS),
+        ONNX_NAME: main((row.kind, row.operators) for row in onnx.ROWS),
+        PADDLE_NAME: main((row.name, row.operators) for row in paddle.ROWS),
     }
 
 
