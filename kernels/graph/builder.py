@@ -30,7 +30,7 @@ _MOST_OPTIONS = 4
 
 
 def unshaped(dtype: str, quantization: Quantization | None = None) -> TensorType:
-    """Return the type of a result whose shape its operands say."""
+    """Return a type without a shape, for a result whose shape follows from the operands."""
     return TensorType(dtype, UNRANKED, quantization)
 
 
@@ -64,7 +64,7 @@ class GraphBuilder:
         self._names: dict[str, int] = {}
 
     def note(self, text: str) -> None:
-        """Adds a line for whoever runs the graph, such as why something is not read as it may be meant; once."""
+        """Add a line for the user who runs the graph, such as a key of its file that is not followed; only once."""
         if text not in self.notes:
             self.notes.append(text)
 
@@ -90,7 +90,7 @@ class GraphBuilder:
         self.tensors[tensor] = replace(self.tensors[tensor], name=name)
 
     def reshape(self, tensor: int, shape: tuple[int, ...]) -> None:
-        """Give a tensor a shape that inference does not find."""
+        """Give a tensor a shape that does not follow from operands."""
         kind = self.tensors[tensor].type
         self.tensors[tensor] = replace(self.tensors[tensor], type=replace(kind, shape=shape))
 
@@ -99,7 +99,7 @@ class GraphBuilder:
         return self.tensor(name, TensorType(data.dtype.name, data.shape, quantization), data)
 
     def sized(self, name: str, type: TensorType) -> int:
-        """Return a new constant of which only the size is known: it can be timed."""
+        """Return a new constant without data, of which only the size is known. Its network can be timed only."""
         return self.tensor(name, type, SIZE_ONLY)
 
     def input(self, name: str, type: TensorType, size_names: Sequence[str] = ()) -> int:
@@ -235,7 +235,7 @@ class GraphBuilder:
         name: str = "",
         bodies: Sequence[Graph] = (),
     ) -> tuple[int, ...]:
-        """Adds a node with new results (`unshaped` where the operands say the shape) and returns these.
+        """Add a node with new results (`unshaped` where the shape follows from the operands) and return these.
 
         Results are called as the node is, further ones with a number behind it.
         """
@@ -255,7 +255,7 @@ class GraphBuilder:
         name: str = "",
         **parameters: Any,
     ) -> int:
-        """Add a node with one result, whose shape the operands say, and return the result.
+        """Add a node with one result, whose shape follows from the operands, and return the result.
 
         quantization: scale and zero point of the result; dtype: its element type, that of the first operand by default.
         parameters:   those of the operator, such as padding=((1, 1), (1, 1)); `npusim ops OP` has its conditions.

@@ -117,15 +117,18 @@ def transformer(
     activations: the element type of activations, keys and values: "int8", or "float16", which they are by default
              beside weights in floats.
 
-    Inputs are the tokens, int32 [batch, tokens] (of images their patches, int8 [batch * patches, bytes of a patch]),
-    and for past > 0 the keys and values of every layer, int8 [batch, key heads, past, elements of a head]. Outputs are
-    the scores of the next token, int8 [batch, vocabulary], then the keys and values of the new tokens. BERT gives the
-    vectors of all tokens, int8 [batch * tokens, elements], and the pooled first one. With past = 0 the encoder of a T5
-    or Whisper runs first; with past > 0 the keys and values of its results are inputs, too.
+    Inputs are the tokens, int32 [batch, tokens], and for past > 0 the keys and values of every layer, [batch, key
+    heads, past, elements of a head]. An image is given as [batch * patches, elements of a patch]. Outputs are the
+    scores of the next token, [batch, vocabulary], then the keys and values of the new tokens. BERT gives the vectors of
+    all tokens, [batch * tokens, elements], and the pooled first one, [batch, elements]. All but the tokens have the
+    type of activations.
 
-    Only the sizes of weights are known: the graph can be compiled and timed, but has no outputs' values. Raises
+    With past = 0 the encoder of a T5 or Whisper runs first. It reads tokens, int32 [batch, source], or a spectrum of
+    sound, [batch, 1, frames, bands]. With past > 0 the keys and values of its results are inputs, too.
+
+    Only the sizes of weights are known: the graph can be compiled and timed, but its outputs have no values. Raises
     FormatError with the key at fault, GraphError for sizes that the model does not take, and NpusimError for a model
-    or a format of weights that npusim does not know.
+    or a format of weights that npusim does not know, and for activations that do not go with the weights.
     """
     from npusim.frontends import frontend
     from npusim.frontends.transformer.published import configured

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 class Family(NamedTuple):
     """What the models of one `model_type` have in common.
 
-    sizes:    defaults of the keys in `_SIZES`.
-    defaults: defaults of further keys. A key that is in no family's file is not in the table of the family.
+    sizes:    defaults of the keys in `SIZES`.
+    defaults: further keys with their defaults. A key that is missing here does not exist in the family's files.
     traits:   fields of `TransformerConfig` that no key changes.
     """
 

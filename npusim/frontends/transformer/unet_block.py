@@ -125,7 +125,6 @@ class _Block(Layers):
 
     def _geglu(self, name: str, x: int) -> int:
         """Return the product of a part with GELU of another, projected to the channels."""
-
         part = self.product(f"{name}/up", x, INNER, True)
         gate = self.node("gelu", (self.product(f"{name}/gate", x, INNER, True),), f"{name}/activation")
         gated = self.node("mul", (gate, part), f"{name}/gated")

@@ -14,7 +14,6 @@ BLOCKS = (16, 32, 64, 128, 256)
 SCALE_BYTES = 2
 """Bytes of the scale of a block: float16, as in published models."""
 
-
 FLOATS = {"float16": 16, "bfloat16": 16, "fp8": 8}
 """The bits of a weight by the names of the formats of floats."""
 
@@ -83,7 +82,7 @@ FORMATS = (INT8, WeightFormat(4, 32), WeightFormat(4, 64), WeightFormat(4, 128),
 
 
 def parse(text: str) -> WeightFormat:
-    """Return the format of a name. Raises NpusimError for a text that is none."""
+    """Return the format of a name. Raises NpusimError, with the names that exist, for another text."""
     if text in FLOATS:
         return WeightFormat(FLOATS[text], real=text)
     kind, *rest = text.split("-")

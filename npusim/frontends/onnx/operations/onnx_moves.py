@@ -275,7 +275,7 @@ def _tensor_scatter(c: NodeConversion) -> Sequence[int]:
 
 
 def _unrepeated(c: NodeConversion, indices: int) -> int:
-    """Return indices with size 1 along axes where an Expand repeats them, or a constant does; else as they are."""
+    """Return constant or expanded indices with one element along each axis that repeats them, others unchanged."""
     rank, known = len(c.shape(indices)), c.builder.tensors[indices].array
     if isinstance(known, np.ndarray) and known.size:
         for axis in range(rank):
