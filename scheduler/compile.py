@@ -248,8 +248,12 @@ def _attempt(residents: Residents, chains: Mapping[int, Chain], weaves: Mapping[
 def _host_calls(network: Network, layout: MemoryLayout) -> dict[int, HostCall]:
     """Return the calls of host operators by node, in the order of execution."""
     found = {}
+    parts, latest = network.parts, -1
     for item in network.items:
         if isinstance(item.body, HostStep):
+            if parts is not None and (part := (item.node - parts.begin) // parts.size) > latest:
+                layout.begin_part()  # for constants that the host reads
+                latest = part
             node = network.graph.nodes[item.node]
             each, call = network.uses[item.node]
             outputs = [layout.placement(tensor) for tensor in node.outputs]
@@ -262,6 +266,8 @@ def _host_calls(network: Network, layout: MemoryLayout) -> dict[int, HostCall]:
                 _host_work(each, call),
                 item.body.reason,
             )
+    if parts is not None and found:
+        layout.begin_part()  # for the other constants, in other rows than those of the last part
     return found
 
 

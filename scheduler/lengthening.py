@@ -11,11 +11,13 @@ stored, and how the layers are scheduled.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
-from npusim.isa.base.tensor import Placement
+from npusim.isa.base.tensor import HostCall, Placement
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.memories import Space
+from npusim.isa.instructions.control import Call
 from npusim.isa.program.program import Blank, Layer, Program
 from npusim.isa.program.repeat import Range, Repeat, remember
 from npusim.kernels.graph.graph import Graph
@@ -58,7 +60,7 @@ def lengthened(program: Program, parts: Shortened, graph: Graph) -> Program | No
 
     Feature maps of neighbouring layers may take turns with two addresses. Then two layers are one part.
     """
-    if program.host_calls or program.spared or not isinstance(program.constants, Blank):
+    if program.spared or not isinstance(program.constants, Blank):
         return None
     for grouped in (1, 2):
         of_group = parts.grouped(grouped)
@@ -85,6 +87,7 @@ def _lengthened(
         states=tuple(places.of(state.before) for state in graph.states),
         layers=tuple(_layers(short, parts, graph)),
     )
+    whole = replace(whole, host_calls=tuple(_named_calls(whole, graph)))
     if repeat.number > FEWEST:
         return remember(whole, with_fewer_parts(repeat), repeat)
     return remember(whole, repeat)
@@ -98,6 +101,22 @@ def _layers(short: Program, parts: Shortened, graph: Graph) -> list[Layer]:
         tensors = tuple(graph.tensors[tensor].name for tensor in node.outputs)
         layers.append(replace(layer, name=node.name, tensors=tensors))
     return layers
+
+
+def _named_calls(whole: Program, graph: Graph) -> Iterator[HostCall]:
+    """Yield the host calls of the whole program with the names of the graph's nodes and tensors."""
+    layers = whole.layer_of[whole.code[:, 0] == Call.opcode].tolist()
+    for layer, call in zip(layers, whole.host_calls, strict=True):
+        node = graph.nodes[layer]
+        inputs = tuple(
+            None if place is None or tensor is None else replace(place, name=graph.tensors[tensor].name)
+            for place, tensor in zip(call.inputs, node.inputs, strict=True)
+        )
+        outputs = tuple(
+            replace(place, name=graph.tensors[tensor].name)
+            for place, tensor in zip(call.outputs, node.outputs, strict=True)
+        )
+        yield replace(call, name=node.name, inputs=inputs, outputs=outputs)
 
 
 class _Places:

@@ -1,22 +1,25 @@
 """Equal parts of a program: found, aligned in memory, and repeated.
 
 Two instructions of neighbouring parts are equal if they differ in nothing but addresses outside of the scratchpad and
-in the counts of their waits, which are equal relative to the instructions before them.
+in the counts of their waits, which are equal relative to the instructions before them. Host calls are equal if their
+rows of the host-call table differ in nothing but names and such addresses.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from npusim.isa.base.tensor import HostCall, Placement
 from npusim.isa.hardware.units import PRODUCERS
-from npusim.isa.instructions.control import Barrier
+from npusim.isa.instructions.control import Barrier, Call
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.region import Space
 from npusim.isa.instructions.table import column, decode_all, row_of, with_column
@@ -48,11 +51,16 @@ class Parts(NamedTuple):
 
 
 def equal_parts(program: Program, layers: int) -> Parts | None:
-    """Return the longest run of equal parts of a program, each with so many layers; None if there are fewer than 3."""
+    """Return the longest run of equal parts of a program, each with so many layers; None if there are fewer than 3.
+
+    What an instruction accesses outside of the scratchpad is the same distance from that of the part before, in all of
+    them.
+    """
     counts = np.bincount(program.layer_of, minlength=len(program.layers))
     sums = np.convolve(counts, np.ones(layers, np.int64), "valid")
     sizes = [size for size, _ in Counter(sums.tolist()).most_common(_MOST_SIZES)]
     plain, behind = _normalized(program)
+    places = _places(program)
     layer_of = program.layer_of.astype(np.int64)
     best = None
     for size in sizes:
@@ -62,7 +70,7 @@ def equal_parts(program: Program, layers: int) -> Parts | None:
         same &= (behind[:-size] == behind[size:]).all(axis=1) & (plain[:-size] == plain[size:]).all(axis=1)
         edges = np.flatnonzero(np.diff(np.concatenate(([0], same, [0])))).tolist()
         for first, end in zip(edges[::2], edges[1::2], strict=True):
-            parts = Parts(first, size, (end - first) // size + 1)
+            parts = _steady(places, Parts(first, size, (end - first) // size + 1))
             if parts.number >= FEWEST and (best is None or parts.number > best.number):
                 best = parts
     return best
@@ -73,7 +81,10 @@ _MOST_SIZES = 3
 
 
 def _normalized(program: Program) -> tuple[Code, Numbers]:
-    """Return the words without addresses and counts of waits, and how far behind each wait is, [n, WAITS]."""
+    """Return the words without addresses and counts of waits, and how far behind each wait is, [n, WAITS].
+
+    Host calls have the number of their first equal row in the host-call table.
+    """
     code = np.array(program.code)
     done = _completed(program)
     behind = np.zeros((len(code), WAITS), np.int64)
@@ -84,7 +95,77 @@ def _normalized(program: Program) -> tuple[Code, Numbers]:
     for row, rows, name, spaces, addresses in _addresses(program.code):
         kept = np.where(spaces == Space.SCRATCHPAD, addresses, 0)
         code[rows] = with_column(row, code[rows], name, kept)
+    at, numbers = _calls(code)
+    firsts = np.array(_first_equal(program.host_calls), np.int64)
+    code[at] = with_column(Call, code[at], "index", firsts[numbers])
     return code, behind
+
+
+def _places(program: Program) -> Numbers:
+    """Return the addresses outside of the scratchpad that each instruction names, and 0 for all others, [n, places]."""
+    at, numbers = _calls(program.code)
+    of_calls = [
+        [
+            place.address if place.space != Space.SCRATCHPAD else 0
+            for place in _ends(program.host_calls[number])
+        ]
+        for number in numbers.tolist()
+    ]
+    most = max(map(len, of_calls), default=0)
+    places = np.zeros((len(program.code), len(_ADDRESSES) + most), np.int64)
+    for call, of_call in zip(at.tolist(), of_calls, strict=True):
+        places[call, len(_ADDRESSES) : len(_ADDRESSES) + len(of_call)] = of_call
+    for _, rows, name, spaces, addresses in _addresses(program.code):
+        places[rows, _ADDRESSES.index(name)] = np.where(spaces == Space.SCRATCHPAD, 0, addresses)
+    return places
+
+
+def _steady(places: Numbers, parts: Parts) -> Parts:
+    """Return the longest run of parts with the same steps between the addresses of each part and the next one."""
+    of_parts = places[parts.first : parts.end].reshape(parts.number, -1)
+    steps = np.diff(of_parts, axis=0)
+    begins = [0, *(np.flatnonzero((steps[1:] != steps[:-1]).any(axis=1)) + 1).tolist(), len(steps)]
+    number, begin = max((end - begin + 1, begin) for begin, end in pairwise(begins))
+    return Parts(parts.first + begin * parts.size, parts.size, number)
+
+
+def _ends(call: HostCall) -> list[Placement]:
+    """Return the placements of the operands and results that a host call has."""
+    return [place for place in (*call.inputs, *call.outputs) if place is not None]
+
+
+def _calls(code: Code) -> tuple[Numbers, Numbers]:
+    """Return which instructions call the host, and their rows of the host-call table."""
+    at = np.flatnonzero(code[:, 0] == Call.opcode)
+    return at, column(Call, code[at], "index")
+
+
+def _first_equal(calls: Sequence[HostCall]) -> list[int]:
+    """Return for each host call the first one that is equal but for names and addresses outside of the scratchpad."""
+    plain = [
+        replace(
+            call,
+            name="",
+            inputs=tuple(place and _plain(place) for place in call.inputs),
+            outputs=tuple(map(_plain, call.outputs)),
+        )
+        for call in calls
+    ]
+    firsts: dict[str, list[int]] = {}
+    found = []
+    for number, call in enumerate(plain):
+        # Parameters cannot be hashed, so calls are compared with the different ones of their operator.
+        others = firsts.setdefault(call.op, [])
+        first = next((other for other in others if plain[other] == call), number)
+        if first == number:
+            others.append(number)
+        found.append(first)
+    return found
+
+
+def _plain(place: Placement) -> Placement:
+    """Return a placement without its name, and without its address if that is outside of the scratchpad."""
+    return replace(place, name="", address=place.address if place.space == Space.SCRATCHPAD else 0)
 
 
 def _completed(program: Program) -> Numbers:
@@ -211,6 +292,8 @@ def whole_program(repeat: Repeat) -> Program:
     for row, rows, name, spaces, addresses in _addresses(code):
         moved = addresses + _offsets(repeat, spaces, addresses, copy[rows])
         code[rows] = with_column(row, code[rows], name, moved)
+    at, numbers = _calls(code)
+    code[at] = with_column(Call, code[at], "index", np.arange(len(at)))
     code.flags.writeable = False
     added = sum(each.step for each in repeat.ranges) * copies
     images = tuple(_lengthened_image(repeat, image) for image in short.images)
@@ -222,6 +305,7 @@ def whole_program(repeat: Repeat) -> Program:
         code_address=short.code_address + added,
         constants=constants,
         images=images,
+        host_calls=_host_calls(repeat, numbers, copy[at]),
         buffers=tuple(_buffers(repeat)),
     )
     return replace(made, dram_size_bytes=made.code_address + made.code_size_bytes)
@@ -242,11 +326,15 @@ def with_fewer_parts(repeat: Repeat) -> Repeat:
         ),
         number=FEWEST,
         copies=repeat.copies + removed,
-        ranges=tuple(
-            each._replace(last=each.last - removed * each.step, end=each.end - removed * each.step)
-            for each in repeat.ranges
-        ),
+        ranges=tuple(_with_fewer_parts(each, repeat.ranges, removed) for each in repeat.ranges),
     )
+
+
+def _with_fewer_parts(range_: Range, ranges: Sequence[Range], removed: int) -> Range:
+    """Return where a range is if all ranges of its memory have fewer parts."""
+    below = sum(each.step for each in ranges if each.space == range_.space and each.end <= range_.first)
+    first, last = range_.first - removed * below, range_.last - removed * (below + range_.step)
+    return range_._replace(first=first, last=last, end=range_.end - removed * (below + range_.step))
 
 
 def _offsets(repeat: Repeat, spaces: Numbers, addresses: Numbers, copy: Numbers) -> Numbers:
@@ -261,6 +349,34 @@ def _offsets(repeat: Repeat, spaces: Numbers, addresses: Numbers, copy: Numbers)
         steps = np.where(above, repeat.copies, np.where(inside, copy, 0))
         offsets += np.where(spaces == each.space, steps * each.step, 0)
     return offsets
+
+
+def _host_calls(repeat: Repeat, numbers: Numbers, copy: Numbers) -> tuple[HostCall, ...]:
+    """Return the host-call table of the whole program, in the order of its instructions.
+
+    numbers: the row of the short program's table for each call.
+    copy:    how many copies of the last part precede the call, its own included.
+    """
+    calls = [repeat.short.host_calls[number] for number in numbers.tolist()]
+    ends = [_ends(call) for call in calls]
+    places = [place for of_call in ends for place in of_call]
+    spaces, addresses = (
+        np.array([getattr(place, name) for place in places], np.int64) for name in ("space", "address")
+    )
+    moved = addresses + _offsets(repeat, spaces, addresses, np.repeat(copy, list(map(len, ends))))
+    left = iter(moved.tolist())
+
+    def later(place: Placement) -> Placement:
+        return replace(place, address=next(left))
+
+    return tuple(
+        replace(
+            call,
+            inputs=tuple(place and later(place) for place in call.inputs),
+            outputs=tuple(map(later, call.outputs)),
+        )
+        for call in calls
+    )
 
 
 def _lengthened_image(repeat: Repeat, image: MemoryImage) -> MemoryImage:

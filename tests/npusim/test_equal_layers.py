@@ -18,6 +18,8 @@ from npusim.frontends.transformer.config import TransformerConfig
 from npusim.frontends.transformer.network import transformer
 from npusim.frontends.transformer.published import configuration
 from npusim.frontends.transformer.weights import parse
+from npusim.isa.base.tensor import HostCall
+from npusim.isa.instructions.control import Call
 from npusim.isa.instructions.table import decode_all, encode_all
 from npusim.isa.program.program import Program
 from npusim.isa.program.repeat import repeats_of
@@ -85,7 +87,10 @@ MACHINES = (
     ("mobile-4096", "scratchpad.size_kib=512", "dram.banks=4"),
     ("mobile-1024", "dram.row_bytes=1024", "front_end.queue_depth=4"),
     ("mobile-4096", "dram.latency_ns=90", "dma.channels=1"),
+    ("rk3588",),
+    ("rk3576",),
 )
+"""The last two compute some operators of each layer on the host."""
 
 
 @pytest.mark.slow
@@ -132,6 +137,38 @@ def test_the_program_does_the_work_of_all_layers() -> None:
     ours, theirs = (npusim.simulate(each, timing_only=True) for each in (program, plain))
     assert ours.macs == theirs.macs
     assert abs(int(ours.cycles) - int(theirs.cycles)) <= 0.02 * int(theirs.cycles)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tokens", [24, 1])
+def test_the_host_does_the_work_of_all_layers(tokens: int) -> None:
+    """Its calls are those of a compilation without equal parts, and their tensors are where the layers' copies are."""
+    graph, machine = graph_of(SMALL, tokens, 64 // tokens), npusim.hardware("rk3588")
+    program, plain = api.compile_program(graph, machine), _by_estimates(prepare(graph, machine))
+    assert repeats_of(program)
+    assert not repeats_of(plain)
+    assert len(program.host_calls) >= SMALL.layers
+
+    def without_addresses(program: Program) -> list[HostCall]:
+        return [
+            replace(
+                call,
+                inputs=tuple(place and replace(place, address=0) for place in call.inputs),
+                outputs=tuple(replace(place, address=0) for place in call.outputs),
+            )
+            for call in program.host_calls
+        ]
+
+    assert without_addresses(program) == without_addresses(plain)
+    results = [npusim.simulate(each, timing_only=True) for each in (program, plain)]
+    (ours, theirs) = (
+        [
+            (piece.side, piece.first_layer, piece.last_layer, piece.entered and piece.entered.tensors)
+            for piece in result.pieces
+        ]
+        for result in results
+    )
+    assert ours == theirs
 
 
 @pytest.mark.slow
@@ -197,6 +234,25 @@ def test_a_part_with_another_instruction_is_none_of_the_equal_ones(field: str) -
     instructions[at] = replace(old, **changes[field])
     parts = equal_parts(replace(short, code=encode_all(instructions)), layers)
     assert parts is None or not parts.first <= at < parts.end
+
+
+def test_a_part_with_another_host_call_is_none_of_the_equal_ones() -> None:
+    program = compiled(SMALL, 1, 64, "rk3588")
+    *_, repeat = repeats_of(program)
+    short, layers = repeat.short, repeat.layers
+    plain = equal_parts(short, layers)
+    assert plain is not None
+    instructions = decode_all(short.code)
+    middle = repeat.first + repeat.number // 2 * repeat.size
+    at = next(at for at in range(middle, middle + repeat.size) if isinstance(instructions[at], Call))
+    calls = list(short.host_calls)
+    row = getattr(instructions[at], "index")  # noqa: B009
+    for change in ({"op": "other"}, {"reason": "other"}, {"parameters": {"axis": 7}}, {"inputs": ()}):
+        calls[row] = replace(short.host_calls[row], **change)
+        parts = equal_parts(replace(short, host_calls=tuple(calls)), layers)
+        assert parts is None or not parts.first <= at < parts.end
+    calls[row] = replace(short.host_calls[row], name="other")
+    assert equal_parts(replace(short, host_calls=tuple(calls)), layers) == plain
 
 
 @settings(max_examples=8, deadline=None)
