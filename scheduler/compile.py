@@ -102,18 +102,21 @@ _MANY_NODES = 64
 
 
 def _repeated(graph: Graph, hardware: Hardware) -> Program | None:
-    """Return the program of a graph with many equal layers from that of a few; None for any other graph."""
+    """Return the program of a graph with many equal layers, from that of a few if it can; None for any other graph."""
     if len(graph.nodes) < _MANY_NODES or all(each.data is not SIZE_ONLY for each in graph.tensors):
         return None
-    from npusim.scheduler.lengthening import (
-        lengthened,
-        shortened_network,
-    )  # few graphs are large and have sized constants
+    # Few graphs are large and have sized constants.
+    from npusim.isa.program.repeat import remember_difference
+    from npusim.scheduler.lengthening import Different, lengthened, shortened_network
 
-    network = shortened_network(graph, hardware)
-    if network is None or network.parts is None:
-        return None
-    return lengthened(_by_estimates(network), network.parts, graph)
+    try:
+        network = shortened_network(graph, hardware)
+        if network is None or network.parts is None:
+            return None
+        return lengthened(_by_estimates(network), network.parts, graph)
+    except Different as different:
+        why = str(different)
+    return remember_difference(_by_estimates(prepare(graph, hardware)), why)
 
 
 def _by_estimates(network: Network) -> Program:

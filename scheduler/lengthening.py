@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from npusim.isa.base.tensor import HostCall, Placement
 from npusim.isa.hardware.hardware import Hardware
-from npusim.isa.hardware.memories import Space
+from npusim.isa.hardware.memories import CONTENTS, Space
 from npusim.isa.instructions.control import Call
 from npusim.isa.program.program import Blank, Layer, Program
 from npusim.isa.program.repeat import Range, Repeat, remember
@@ -38,46 +38,53 @@ KEPT = 8
 compare its states, and 2 more differ at the end, where nothing is left to be loaded ahead."""
 
 
+class Different(Exception):
+    """Raised for equal layers that cannot be scheduled once; its text says why."""
+
+
 def shortened_network(graph: Graph, hardware: Hardware) -> Network | None:
     """Return the network of a graph with fewer equal layers; None if it has too few of them.
 
-    Raises GraphError and CompileError for the whole graph, as `prepare` does.
+    Raises Different, and GraphError and CompileError for the whole graph, as `prepare` does.
     """
-    if any(hardware.holder(what) != Space.DRAM for what in ("code", "constants", "activations", "io")):
-        return None
     parts = shortened(graph, KEPT)
     if parts is None:
         return None
+    for what in CONTENTS:
+        if hardware.holder(what) != Space.DRAM:
+            raise Different(f"{hardware.memory_name(hardware.holder(what))} holds {what} instead of the DRAM")
     check_whole(graph, hardware)
     network = prepare(parts.graph, hardware)
     if len(network.graph.nodes) != len(parts.graph.nodes):
-        return None  # simplified, so its layers have other numbers
+        raise Different("the compiler simplifies the network")  # so its layers have other numbers
     return replace(network, parts=parts)
 
 
-def lengthened(program: Program, parts: Shortened, graph: Graph) -> Program | None:
-    """Return the program of the whole graph from that of the shortened one; None if its layers' instructions differ.
+def lengthened(program: Program, parts: Shortened, graph: Graph) -> Program:
+    """Return the program of the whole graph from that of the shortened one.
 
     Feature maps of neighbouring layers may take turns with two addresses. Then two layers are one part.
+
+    Raises Different if the instructions of its layers do.
     """
-    if program.spared or not isinstance(program.constants, Blank):
-        return None
+    if not isinstance(program.constants, Blank):
+        raise Different("the data of all constants is known")
+    if program.spared:
+        raise Different("mac_array.weight_bits leaves out a part of the constants")
     for grouped in (1, 2):
         of_group = parts.grouped(grouped)
         found = None if of_group is None else equal_parts(program, of_group.size)
         if of_group is not None and found is not None:
             return _lengthened(program, of_group, graph, found, grouped)
-    return None
+    raise Different("their instructions differ")
 
 
-def _lengthened(
-    program: Program, parts: Shortened, graph: Graph, found: Parts, grouped: int
-) -> Program | None:
-    """Return the whole program from equal parts; None if what these access is not apart in memory."""
+def _lengthened(program: Program, parts: Shortened, graph: Graph, found: Parts, grouped: int) -> Program:
+    """Return the whole program from equal parts. Raises Different if what these access is not apart in memory."""
     short, equal = aligned(program, found, program.hardware.port_timing(Space.DRAM).stripe_bytes)
     ranges = ranges_of(short, equal)
     if ranges is None:
-        return None
+        raise Different("their data is not in separate DRAM rows, whole stripes apart")
     repeat = Repeat(short, *equal, parts.removed, parts.size, grouped, ranges)
     places = _Places(parts, graph, repeat)
     whole = replace(

@@ -53,6 +53,7 @@ class Repeat(NamedTuple):
 
 
 _REPEATS = IdentityCache[tuple[Repeat, ...]]()
+_DIFFERENCES = IdentityCache[str]()
 
 
 def repeats_of(program: Program) -> tuple[Repeat, ...]:
@@ -63,4 +64,15 @@ def repeats_of(program: Program) -> tuple[Repeat, ...]:
 def remember(program: Program, *repeats: Repeat) -> Program:
     """Note how a program repeats, and return the program."""
     _REPEATS.put(program.code, repeats)
+    return program
+
+
+def difference_of(program: Program) -> str:
+    """Return why a program of equal layers does not repeat; empty if it does, or is not known to have such layers."""
+    return _DIFFERENCES.get(program.code) or ""
+
+
+def remember_difference(program: Program, why: str) -> Program:
+    """Note why a program does not repeat although the layers of its network are equal, and return the program."""
+    _DIFFERENCES.put(program.code, why)
     return program

@@ -64,17 +64,20 @@ def execute(
     Raises ProgramError for a program that breaks a rule of the instruction set, SimulationError for wrong
     inputs and for instructions that wait for each other forever.
     """
+    note = ""
     if program.timing_only and not every_layer:
-        from npusim.isa.program.repeat import repeats_of  # no other program has equal parts
+        from npusim.isa.program.repeat import difference_of, repeats_of  # no other program has equal parts
 
         if repeats := repeats_of(program):
             return _execute_short(program, repeats, hardware or program.hardware, progress)
+        if why := difference_of(program):
+            note = f"equal layers were scheduled and simulated one by one: {why}"
     system = System((hardware or program.hardware,))
     bindings = Bindings(inputs or (), states, host_functions or {}) if data else None
     job = system.submit(Executable.of(program), bindings, progress=progress)
     system.run()
     run = job.runs[0]
-    return replace(run.parts[0].execution, outputs=run.outputs, states=run.states)
+    return replace(run.parts[0].execution, outputs=run.outputs, states=run.states, equal_layers=note)
 
 
 def _execute_short(

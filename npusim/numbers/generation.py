@@ -111,6 +111,14 @@ class Generation:
             ]
         return rows
 
+    def equal_layers(self) -> tuple[str, ...]:
+        """Return the sentence about equal layers, once if it is the same for all programs, else that of each.
+
+        Nothing if no program has any.
+        """
+        said = [run.execution.equal_layers for run in (self.first, *(group.result for group in self.groups))]
+        return () if not any(said) else tuple(said[:1] if len(set(said)) == 1 else said)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the result as the JSON of `--json`."""
         return {
@@ -134,5 +142,6 @@ class Generation:
                 "latency_ms": self.latency_ms,
                 "energy_uj": self.energy_uj,
                 "tokens": self.tokens(),
+                **({"equal_layers": list(said)} if (said := self.equal_layers()) else {}),
             },
         }

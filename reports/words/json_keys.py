@@ -418,6 +418,7 @@ generation.tokens[].past | integer | tokens | Tokens whose keys and values its p
 generation.tokens[].latency_ms | number | ms | Time of the token.
 generation.tokens[].energy_uj | number | uJ | Energy of the token, of all sequences.
 generation.tokens[].dram_bytes | integer | bytes | Traffic through the DRAM port for it, in whole bursts.
+generation.equal_layers?[] | string | | `equal_layers` of a run, once; of each program, prompt first, if they differ.
 """
 )
 

@@ -33,6 +33,8 @@ from npusim.scheduler.network.network import prepare
 from npusim.scheduler.network.periods import shortened
 from npusim.session import api
 
+from ..json_documents import faults
+
 SMALL = configuration("qwen2_0.5b")
 assert SMALL is not None
 SMALL = replace(
@@ -102,7 +104,8 @@ def test_every_number_is_that_of_all_layers(model: TransformerConfig, machine: t
         program = compiled(model, tokens, past, *machine)
         line = assert_equal(program)
         counted += "counted, not simulated" in line
-        assert line or not repeats_of(program)
+        assert line.startswith("equal layers were scheduled and simulated") == (not repeats_of(program))
+        assert line
     assert counted or machine[0] == "edge-128"
 
 
@@ -203,6 +206,37 @@ def test_other_rows_are_not_taken_for_the_same() -> None:
     )
     assert counted.execution.equal_layers.startswith("equal layers were simulated one by one: ")
     assert counted.cycles == whole.cycles
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        (('scratchpad.holds=["io"]',), "scratchpad holds io instead of the DRAM"),
+        (("scratchpad.size_kib=64",), "their instructions differ"),
+    ],
+)  # fmt: skip
+def test_a_run_says_why_equal_layers_are_not_scheduled_once(changes: tuple[str, ...], why: str) -> None:
+    program = compiled(SMALL, 1, 64, "mobile-4096", *changes)
+    assert not repeats_of(program)
+    line = f"equal layers were scheduled and simulated one by one: {why}"
+    assert npusim.simulate(program, timing_only=True).to_dict()["equal_layers"] == line
+    assert "equal_layers" not in npusim.simulate(program, timing_only=True, every_layer=True).to_dict()
+
+
+@pytest.mark.slow
+def test_the_programs_of_a_prompt_and_of_tokens_say_what_was_counted() -> None:
+    def said(config: TransformerConfig, new: int, **options: bool) -> Any:
+        document = npusim.generate(config, 24, new, "rk3588", bucket=32, **options).to_dict()
+        assert faults("generation", document) == []
+        return document["generation"].get("equal_layers")
+
+    lines = [assert_equal(compiled(SMALL, *shape, "rk3588")) for shape in ((24, 0), (1, 32), (1, 64))]
+    assert lines[0] != lines[1]
+    assert said(SMALL, 12) == lines
+    assert said(SMALL, 1) == lines[:1]
+    assert said(SMALL, 12, every_layer=True) is None
+    assert said(replace(SMALL, layers=2), 12) is None
 
 
 def test_a_layer_that_differs_ends_the_run_of_equal_ones() -> None:
