@@ -19,7 +19,7 @@ not on the order of simulation events.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from math import gcd, lcm
 from typing import Any, NamedTuple
@@ -88,6 +88,10 @@ class Clock(simpy.Environment):
     def of(self, cycles: int, other: Clock) -> int:
         """Return the first cycle of this clock that begins no sooner than cycle `cycles` of another clock."""
         return -(-cycles * other.ticks // self.ticks)
+
+    def cycles_of(self, cycles: Iterable[int], other: Clock) -> NDArray[np.int64]:
+        """Return `of` for several cycles."""
+        return np.array([self.of(int(cycle), other) for cycle in cycles], np.int64)
 
 
 class CoreTime(NamedTuple):

@@ -11,7 +11,7 @@ belong to the system (`npusim.machine.system`), which also decides what a core r
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -37,7 +37,7 @@ from npusim.machine.clock import Clock
 from npusim.machine.pacing import pace
 from npusim.machine.port import MemoryPort
 from npusim.machine.request import UNPACED, Pace, Requester
-from npusim.machine.trace import INSTRUCTION_FETCH, OTHER_CORE, Execution, Record, Trace, Transfers
+from npusim.machine.trace import INSTRUCTION_FETCH, OTHER_CORE, Execution, Record, Transfers
 
 if TYPE_CHECKING:
     from npusim.machine.effects import Effects
@@ -246,7 +246,9 @@ class Launch:
                     self.fetcher, region, False, self.accounts[-1], urgent=self._short_of_instructions
                 )
                 got = -(-end // port.timing.burst_bytes) * port.timing.burst_bytes
-                lands = self._own(int(port.env.now) + port.timing.latency_cycles, space)
+                lands = int(port.env.now) + port.timing.latency_cycles
+                if self.clock is not None and port.clock is not None:
+                    lands = self.clock.of(lands, port.clock)
             self.fetched.append(lands)
             if not self.fetch_done.triggered:
                 self.fetch_done.succeed()
@@ -385,17 +387,7 @@ class Launch:
             return UNPACED
         port = self.ports[region.space]
         asked = pace(region, write, cost.beats, cost.setup_cycles, self.core.timings[region.space])
-        if asked.not_before is not None:
-            asked = Pace(not_before=asked.not_before + begin)
-        if self.clock is None or port.clock is None:
-            return asked
-        columns = (None if column is None else self._of_port(port.clock, column) for column in asked)
-        return Pace(*columns)
-
-    def _of_port(self, clock: Clock, cycles: Iterable[int]) -> NDArray[np.int64]:
-        """Return the cycles of a memory port in which it sees the given cycles of this core."""
-        assert self.clock is not None
-        return np.array([clock.of(int(cycle), self.clock) for cycle in cycles], np.int64)
+        return asked.begun(begin, self.clock, port.clock)
 
     def _complete(self, unit: Unit) -> None:
         """Count a completion of a unit and wake the instructions that waited for it."""
@@ -420,38 +412,6 @@ class Launch:
 
     # Results.
 
-    def _name(self, index: int) -> str:
-        layer = self.program.layer_name(index)
-        return f'instruction {index} ({self.instructions[index].mnemonic}, layer "{layer}")'
-
-    def deadlock(self) -> str:
-        """Describe who waits for whom, for a launch that is not done although no events are left.
-
-        Bank ports are never the cause, because an instruction that holds some always ends.
-        """
-        waiting = []
-        stuck = dict(self.current)
-        front = self.next_dispatch
-        if front < len(self.instructions):
-            unit = self.instructions[front].unit
-            if unit is Unit.FRONT_END:
-                stuck[unit] = front
-            else:
-                queue = UNIT_NAMES[unit]
-                waiting.append(
-                    f"the front end with {self._name(front)} waits for room in the queue of {queue}"
-                )
-        for unit, index in stuck.items():
-            for number, count in self.instructions[index].waits:
-                producer = PRODUCERS[number]
-                if self.completions[producer] < count:
-                    waiting.append(
-                        f"{UNIT_NAMES[unit]} with {self._name(index)} waits for {UNIT_NAMES[producer]} "
-                        f"to complete {count} instructions, it has completed {self.completions[producer]}"
-                    )
-        left = len(self.instructions) - self.completed
-        return f"{self.program.name}: deadlock with {left} instructions left: " + "; ".join(waiting)
-
     def _transfers(self, parts: Sequence[Transfers]) -> Transfers:
         """Return the transfers at the memory ports during the launch, by start cycle, in cycles of the launch.
 
@@ -461,19 +421,12 @@ class Launch:
         if len(parts) > 1:
             transfers = transfers.where(np.argsort(transfers.started, kind="stable"))
         started, ended = transfers.started, transfers.ended
-        if self.clock is not None:
-            started, ended = (
-                np.array([self._own(cycle, self.code_space) for cycle in column.tolist()], np.int64)
-                for column in (started, ended)
-            )
+        port_clock = self.ports[self.code_space].clock
+        if self.clock is not None and port_clock is not None:
+            started, ended = (self.clock.cycles_of(column, port_clock) for column in (started, ended))
         return transfers.at(np.maximum(started - self.begin, 0), ended - self.begin).renamed(
             lambda source: source.requester if source.core == self.core.number else OTHER_CORE
         )
-
-    def _own(self, cycle: int, space: Space) -> int:
-        """Return the core cycle in which the core sees an event of the given cycle at a memory's port."""
-        port_clock = self.ports[space].clock
-        return cycle if self.clock is None or port_clock is None else self.clock.of(cycle, port_clock)
 
     def result(self) -> Execution:
         """Return the timeline and the counts of a launch that is done."""
@@ -488,40 +441,7 @@ class Launch:
         )
         if self.watch is not None:
             record = self.watch.whole(record)
-        accounts, costs = record.accounts, record.costs
-        dispatched, at_head, ready, started, ended = (column - self.begin for column in record.times)
-        trace = Trace(
-            record.units,
-            dispatched,
-            at_head,
-            ready,
-            started,
-            ended,
-            record.blocked_by,
-            np.minimum([cost.cycles for cost in costs], ended - started),
-            self._transfers(record.transfers),
-        )
-        data, (fetch,) = accounts[:-1], accounts[-1:]
         off_chip = [
             port_actions(self.hardware, space) for space in self.ports if self.hardware.off_chip(space)
         ]
-        return Execution(
-            None,
-            int(ended.max(initial=0)),
-            trace,
-            _layer_actions(record),
-            sum(account.get(at.read, 0) for account in data for at in off_chip),
-            sum(account.get(at.write, 0) for account in data for at in off_chip),
-            sum(fetch.get(at.read, 0) for at in off_chip),
-        )
-
-
-def _layer_actions(record: Record) -> tuple[dict[str, int], ...]:
-    """Return the action counts per layer: memory actions, counted by the ports, plus those of the instructions."""
-    counts = record.accounts
-    for layer, cost in zip(record.layer_of.tolist(), record.costs, strict=True):
-        target = counts[layer]
-        for name, number in cost.actions.items():
-            target[name] = target.get(name, 0) + number
-        target["instruction_issue"] = target.get("instruction_issue", 0) + 1
-    return tuple(counts)
+        return record.execution(self.begin, self._transfers(record.transfers), off_chip)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from npusim.isa.hardware.memories import PortTiming, whole_cycles
 from npusim.isa.instructions.region import Region
 from npusim.machine.banks import OpenRows
+from npusim.machine.clock import Clock
 
 
 class Pace(NamedTuple):
@@ -29,6 +30,16 @@ class Pace(NamedTuple):
 
     not_before: NDArray[np.int64] | None = None
     landing: NDArray[np.int64] | None = None
+
+    def begun(self, begin: int, core: Clock | None, port: Clock | None) -> Pace:
+        """Return the limits of a transfer that begins in a cycle of its core, in cycles of the memory port.
+
+        core, port: their clocks; None if all clocks of the system are equal.
+        """
+        limits = self if self.not_before is None else Pace(not_before=self.not_before + begin)
+        if core is None or port is None:
+            return limits
+        return Pace(*(None if column is None else port.cycles_of(column, core) for column in limits))
 
 
 UNPACED = Pace()

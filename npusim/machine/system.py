@@ -22,13 +22,13 @@ from npusim.isa.base.errors import HardwareError, SimulationError
 from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.memories import Space
-from npusim.isa.hardware.units import Unit
+from npusim.isa.hardware.units import PRODUCERS, UNIT_NAMES, Unit
 from npusim.isa.instructions.memory import HostFunction
 from npusim.isa.program.executable import Executable
 from npusim.isa.program.program import Program
 from npusim.isa.program.validate import validate
 from npusim.machine.clock import Clock, ticks_of
-from npusim.machine.core import Core, Progress
+from npusim.machine.core import Core, Launch, Progress
 from npusim.machine.job import MOST_TURNS, Bindings, Job, Order
 from npusim.machine.port import MemoryPort
 from npusim.machine.trace import Execution
@@ -210,10 +210,43 @@ class System:
             several = len(self.cores) > 1
             raise SimulationError(
                 "; ".join(
-                    (f"core {launch.core.number}: " if several else "") + launch.deadlock()
+                    (f"core {launch.core.number}: " if several else "") + _deadlock(launch)
                     for launch in stuck
                 )
             )
+
+
+def _deadlock(launch: Launch) -> str:
+    """Describe who waits for whom, for a launch that is not done although no events are left.
+
+    Bank ports are never the cause, because an instruction that holds some always ends.
+    """
+    program, instructions = launch.program, launch.instructions
+
+    def name(index: int) -> str:
+        return f'instruction {index} ({instructions[index].mnemonic}, layer "{program.layer_name(index)}")'
+
+    waiting = []
+    stuck = dict(launch.current)
+    front = launch.next_dispatch
+    if front < len(instructions):
+        unit = instructions[front].unit
+        if unit is Unit.FRONT_END:
+            stuck[unit] = front
+        else:
+            waiting.append(
+                f"the front end with {name(front)} waits for room in the queue of {UNIT_NAMES[unit]}"
+            )
+    for unit, index in stuck.items():
+        for number, count in instructions[index].waits:
+            producer = PRODUCERS[number]
+            if launch.completions[producer] < count:
+                waiting.append(
+                    f"{UNIT_NAMES[unit]} with {name(index)} waits for {UNIT_NAMES[producer]} "
+                    f"to complete {count} instructions, it has completed {launch.completions[producer]}"
+                )
+    left = len(instructions) - launch.completed
+    return f"{program.name}: deadlock with {left} instructions left: " + "; ".join(waiting)
 
 
 def _clocks(environment: simpy.Environment, cores: Sequence[Hardware]) -> list[Clock | None]:

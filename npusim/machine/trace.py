@@ -15,6 +15,7 @@ from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.memories import Space
 
 if TYPE_CHECKING:
+    from npusim.isa.instructions.actions import PortActions
     from npusim.isa.instructions.instruction import Cost
 
 INSTRUCTION_FETCH = "fetch"
@@ -208,23 +209,6 @@ class Trace:
     transfers: Sequence[Transfer]
 
 
-class Record(NamedTuple):
-    """What a launch recorded, in cycles of the system.
-
-    units, times, blocked_by, costs, layer_of: one entry per instruction; times are those of `Trace`, in its order.
-    accounts:  action counts per layer; the last entry is that of the front end.
-    transfers: those of each memory's port.
-    """
-
-    units: NDArray[np.int8]
-    times: Sequence[NDArray[np.int64]]
-    blocked_by: NDArray[np.int8]
-    costs: Sequence[Cost]
-    layer_of: NDArray[np.uint32]
-    accounts: Sequence[dict[str, int]]
-    transfers: Sequence[Transfers]
-
-
 @dataclass(frozen=True)
 class Execution:
     """The result of one launch of a program; all times count from its start.
@@ -248,3 +232,51 @@ class Execution:
     instruction_bytes: int
     states: tuple[Array, ...] = ()
     equal_layers: str = ""
+
+
+class Record(NamedTuple):
+    """What a launch recorded, in cycles of the system.
+
+    units, times, blocked_by, costs, layer_of: one entry per instruction; times are those of `Trace`, in its order.
+    accounts:  action counts per layer; the last entry is that of the front end.
+    transfers: those of each memory's port.
+    """
+
+    units: NDArray[np.int8]
+    times: Sequence[NDArray[np.int64]]
+    blocked_by: NDArray[np.int8]
+    costs: Sequence[Cost]
+    layer_of: NDArray[np.uint32]
+    accounts: Sequence[dict[str, int]]
+    transfers: Sequence[Transfers]
+
+    def execution(self, begin: int, transfers: Transfers, off_chip: Sequence[PortActions]) -> Execution:
+        """Return the timeline and the counts of the launch, in cycles from its start.
+
+        begin:     the cycle of the system in which the launch starts.
+        transfers: those of all ports, in cycles of the launch.
+        off_chip:  the names of the actions at the ports of memories outside the chip.
+        """
+        dispatched, at_head, ready, started, ended = (column - begin for column in self.times)
+        own = np.minimum([cost.cycles for cost in self.costs], ended - started)
+        trace = Trace(self.units, dispatched, at_head, ready, started, ended, self.blocked_by, own, transfers)
+        data, (fetch,) = self.accounts[:-1], self.accounts[-1:]
+        return Execution(
+            None,
+            int(ended.max(initial=0)),
+            trace,
+            self._layer_actions(),
+            sum(account.get(at.read, 0) for account in data for at in off_chip),
+            sum(account.get(at.write, 0) for account in data for at in off_chip),
+            sum(fetch.get(at.read, 0) for at in off_chip),
+        )
+
+    def _layer_actions(self) -> tuple[dict[str, int], ...]:
+        """Return the action counts per layer: memory actions, counted by the ports, plus those of the instructions."""
+        counts = tuple(self.accounts)
+        for layer, cost in zip(self.layer_of.tolist(), self.costs, strict=True):
+            target = counts[layer]
+            for name, number in cost.actions.items():
+                target[name] = target.get(name, 0) + number
+            target["instruction_issue"] = target.get("instruction_issue", 0) + 1
+        return counts
