@@ -19,7 +19,8 @@ from npusim.scheduler.emit.moves import Piece, plan_copy, plan_move
 from npusim.scheduler.emit.sequence import Buffer, DoesNotFit, Load, Slot, strided_copy
 from npusim.scheduler.fit.allocate import Allocator
 from npusim.scheduler.fit.cuts import output_bytes
-from npusim.scheduler.network.storage import Item, operand_tensor
+from npusim.scheduler.network.network import part_of
+from npusim.scheduler.network.storage import Item, Storage, operand_tensor
 from npusim.scheduler.place.chains import Chain, batch_of
 from npusim.scheduler.place.layout import MemoryLayout
 from npusim.scheduler.place.residency import Residents
@@ -183,17 +184,29 @@ class SlotBuilder:
             if each.from_dram:
                 reader = self._sharing.first_uses.get(root, max(each.first, 0))
                 first = max(self._operands.written(each, reader), plans[reader].first - self._lead_slots)
-            last = plans[min(each.last, len(plans) - 1)].last
-            address = (
-                self.layout.address(root)
-                if each.pinned
-                else self.memory.place(each.size_bytes, first, max(last, first))
-            )
-            buffer = Buffer(each.name, each.size_bytes, first, max(last, first), address or 0, True)
+            last = max(plans[min(each.last, len(plans) - 1)].last, first)
+            address = self.layout.address(root) if each.pinned else self._place_resident(each, first, last)
+            buffer = Buffer(each.name, each.size_bytes, first, last, address or 0, True)
             if address is None:
                 raise DoesNotFit(self.item_of_slot[first])
             self._operands.resident[root] = buffer
             self.buffers.append(buffer)
+
+    def _place_resident(self, storage: Storage, first: int, last: int) -> int | None:
+        """Return the address of a storage that stays from slot `first` to `last`; None if there is no room.
+
+        The result of a work behind a move avoids the bytes that the move reads, if there is room elsewhere, and so does
+        that of a move behind a work. The DMA and the other unit would else wait for each other.
+        """
+        before = storage.first - 1
+        pair = [type(item.body) for item in self._sharing.items[max(before, 0) : storage.first + 1]]
+        address = None
+        if set(pair) == {Move, Work}:
+            address = self.memory.find(storage.size_bytes, self._plans[before].first, last)
+        if address is None:
+            return self.memory.place(storage.size_bytes, first, last)
+        self.memory.take(address, storage.size_bytes, first, last)
+        return address
 
     # Works.
 
@@ -302,16 +315,32 @@ class SlotBuilder:
         if target.outside is not None:
             ends.append(target.outside[0])
         origin = Space.SCRATCHPAD if move.source is None else self._origin(item, move.source, source)
-        plans = [(end, plan_move(move, (origin, end), self.hardware)) for end in ends]
         copies = (
-            self._emit_move(move, source, target, (origin, end), piece)
-            for end, found in plans
-            for piece in found.pieces
+            self._emit_move(part, source, target, (origin, end), piece)
+            for end in ends
+            for part in self._parts(index, move)
+            for piece in plan_move(part, (origin, end), self.hardware).pieces
         )
         # Cycles at a memory's port do not count: they hide no loads, which pass the same port.
         dma = self.hardware.dma
         cycles = dma.setup_cycles + prod(move.counts) // dma.port_bytes_per_cycle
         return Slot(index, item.node, cycles, used, lambda: (next(copies),), lambda: list(copies))
+
+    def _parts(self, index: int, move: Move) -> list[Move]:
+        """Return a move of what a chain with batch entries computes in two parts, any other move as it is.
+
+        The second part is the last entry's. While the chain computes it, the DMA copies the entries before.
+        """
+        ends = [chain.items[-1] for chain in self._chains.values()]
+        work = self._sharing.items[index - 1].body
+        if index - 1 not in ends or not isinstance(work, Work) or not move.source_strides:
+            return [move]
+        stride = max(move.source_strides)
+        axis = move.source_strides.index(stride)
+        count, last = move.counts[axis], work.output.entry_bytes // max(stride, 1)
+        if not 0 < last < count:
+            return [move]
+        return [part_of(move, axis, 0, count - last), part_of(move, axis, count - last, last)]
 
     def _origin(self, item: Item, operand: OperandRef, place: Place | None) -> Space:
         """Return the memory that an operand is read from.

@@ -164,12 +164,12 @@ def pieces(move: Move) -> Iterator[Move]:
         count = move.counts[axis]
         if count > most:
             for first in range(0, count, most):
-                yield from pieces(_part(move, axis, first, min(most, count - first)))
+                yield from pieces(part_of(move, axis, first, min(most, count - first)))
             return
     yield move
 
 
-def _part(move: Move, axis: int, first: int, count: int) -> Move:
+def part_of(move: Move, axis: int, first: int, count: int) -> Move:
     """Return the part of a move with `count` repetitions of one axis, from `first` on."""
     inner = axis == len(move.counts) - 1
     target_stride = 1 if inner else move.target_strides[axis]

@@ -15,12 +15,13 @@ from npusim.isa.hardware.hardware import Hardware
 from npusim.kernels.graph.graph import Graph
 from npusim.kernels.lowering import elementwise_work
 from npusim.machine.system import execute
-from npusim.scheduler.compile import Schedule, prepare, schedule
+from npusim.scheduler.compile import Schedule, compile_graph, prepare, schedule
 from npusim.scheduler.fit.cuts import FAST, Band, Choices
 
 from ..examples import examples
 from ..graphs import Sketch, random_inputs
 from ..random_graphs import Pick
+from .test_overlap import spans
 from .test_search import check
 
 EDGE = hardware("edge-128")
@@ -105,3 +106,34 @@ def test_stripes_pay_where_scores_fit_as_well(masked: bool) -> None:
     check(graph, fused.program)
     cycles = [execute(each.program, data=False).cycles for each in (fused, parts)]
     assert cycles[0] < 0.95 * cycles[1]
+
+
+def layer_of_attention(heads: int, tokens: int, size: int) -> Graph:
+    """Return three products, their heads, scores, softmax, sums, the heads side by side, and a product of them."""
+    sketch = Sketch("attention", seed=heads)
+    x = sketch.fully_connected(sketch.input(tokens, heads * size), heads * size)
+    q, k, v = (
+        sketch.transpose(
+            sketch.reshape(sketch.fully_connected(x, heads * size), 1, tokens, heads, size), (0, 2, 1, 3)
+        )
+        for _ in range(3)
+    )
+    sums = sketch.product(sketch.softmax(sketch.product(q, k, adj_y=True)), v)
+    joined = sketch.reshape(sketch.transpose(sums, (0, 2, 1, 3)), tokens, heads * size)
+    return sketch.graph([sketch.fully_connected(joined, heads * size)])
+
+
+def test_heads_are_copied_while_products_are_computed() -> None:
+    """Nobody waits for the copies of queries and keys, nor for that of the sums of all heads but the last."""
+    graph = layer_of_attention(6, 100, 32)
+    program = compile_graph(graph, hardware("mobile-1024"))
+    check(graph, program)
+    copies: dict[int, list[tuple[int, int]]] = {}
+    products: dict[int, list[tuple[int, int]]] = {}
+    for layer, computes, start, end in spans(program):
+        (products if computes else copies).setdefault(layer, []).append((start, end))
+    queries, key, keys, value, sums, joined = 3, 4, 6, 7, 12, 13
+    assert copies[queries][0][0] == products[key][0][0]
+    assert copies[keys][0][0] == products[value][0][0]
+    most, last = copies[joined]
+    assert most[1] < products[sums][-1][0] < products[sums][-1][1] <= last[0]
