@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -27,7 +28,7 @@ from npusim.scheduler.emit.slots import SlotBuilder
 from npusim.scheduler.emit.synchronise import ordered
 from npusim.scheduler.fit.cuts import FAST, Choices
 from npusim.scheduler.network.network import Network, prepare
-from npusim.scheduler.network.storage import HostStep
+from npusim.scheduler.network.storage import HostStep, operands, share_in_place
 from npusim.scheduler.place.chains import Chain, plan_chains
 from npusim.scheduler.place.layout import MemoryLayout, host_placements
 from npusim.scheduler.place.residency import Residents, fit, most_attempts, shrink
@@ -64,6 +65,23 @@ def _policies(residents: Residents) -> Iterator[Choices]:
     for part in _LARGE:
         yield replace(FAST, evicted=residents.sharing.larger_than(residents.capacity_bytes // part))
     yield replace(FAST, readmit=True)
+    if kept := _replaced(residents.network):
+        yield replace(FAST, readmit=True, kept=kept)
+
+
+def _replaced(network: Network) -> frozenset[int]:
+    """Return the storages in which three or more results replace each other in place, each read by the next only.
+
+    Such as a gate, its activation, and their product with another factor. In DRAM, each of them would be written and
+    read again, so it is better to evict a storage of the same size with one result, such as that factor.
+    """
+    shared = share_in_place(network.graph, network.aliases, network.items)
+    results = shared.parent.keys() - network.aliases.parent.keys()
+    replacing = Counter([shared.root(result)[0] for result in results])
+    reads = Counter(
+        [shared.root(tensor)[0] for item in network.items for tensor in operands(network.graph, item)[0]]
+    )
+    return frozenset([root for root, count in replacing.items() if reads[root] == count + 1 > 2])
 
 
 def _cycles(residents: Residents) -> float:

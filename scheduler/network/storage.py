@@ -187,14 +187,16 @@ def share_in_place(
     for index, item in enumerate(items):
         if not isinstance(item.body, Work):
             continue
-        before = [forest.root(tensor)[0] for tensor in operands(graph, items[index - 1])[0]] if index else []
+        read, written = operands(graph, items[index - 1]) if index else ([], [])
+        before = {forest.root(each)[0] for each in read} - {forest.root(each)[0] for each in written}
         output = operand_tensor(graph, item.node, item.body.output.operand)
         sources = [operand_tensor(graph, item.node, rows.operand) for rows in item.body.reads]
         if item.body.is_batch_of_products or not products.isdisjoint(sources):
             products.add(output)
             continue
         roots = [forest.root(source)[0] for source in sources]
-        # Prefer inputs that the work before does not read: reusing one that it reads would prevent fusing the pair.
+        # Prefer inputs that the work before does not read: reusing one that it reads would prevent fusing the pair. If
+        # it writes in place of what it reads, the pair cannot be fused anyway.
         for position in sorted(item.body.overwrites, key=lambda each: roots[each] in before):
             root, offset = forest.root(sources[position])
             same_size = graph.tensors[root].type.size_bytes == graph.tensors[output].type.size_bytes

@@ -185,10 +185,15 @@ def _fit(sharing: Sharing, choices: Choices) -> Residents:
 
 
 def prescribed(sharing: Sharing, choices: Choices) -> Residents:
-    """Return all storages that may be resident, except those that the choices evict, whether or not they fit."""
+    """Return all storages that may be resident, except those that the choices evict, whether or not they fit together.
+
+    One that is larger than the scratchpad never fits. Left in, it would be evicted after all smaller ones that the
+    first item of its life does not use.
+    """
     pinned = {root for root, storage in sharing.storages.items() if storage.pinned}
     able = {root for root, storage in sharing.storages.items() if storage.may_be_resident}
     evicted = {sharing.forest.root(tensor)[0] for tensor in choices.evicted}
+    evicted |= sharing.larger_than(sharing.network.hardware.scratchpad_bytes)
     return Residents(sharing, choices, frozenset(able - evicted | pinned))
 
 

@@ -17,6 +17,9 @@ from npusim.isa.program.interpreter import interpret
 from npusim.kernels.graph.graph import Graph
 from npusim.kernels.graph.reference import evaluate
 from npusim.scheduler import compile_graph
+from npusim.scheduler.compile import estimated, prepare
+from npusim.scheduler.fit.cuts import FAST
+from npusim.scheduler.place.residency import fit
 from npusim.session.api import host_functions
 
 from ..graphs import Sketch, random_inputs
@@ -85,6 +88,17 @@ def pieces_of_one_map() -> Graph:
     return sketch.graph()
 
 
+def a_gated_product(up_first: bool = False) -> Graph:
+    """The product may replace its gate, which itself replaces what it is computed from, or the other factor."""
+    sketch = Sketch("net", seed=7)
+    x = sketch.fully_connected(sketch.input(32, 16), 16)
+    up = sketch.fully_connected(x, 256) if up_first else -1
+    gate = sketch.logistic(sketch.fully_connected(x, 256))
+    up = up if up_first else sketch.fully_connected(x, 256)
+    sketch.fully_connected(sketch.binary("mul", gate, up), 16)
+    return sketch.graph()
+
+
 NETWORKS = (
     host_results_joined,
     results_in_place_of_a_residual,
@@ -92,6 +106,8 @@ NETWORKS = (
     a_sum_of_one_map_and_itself,
     layers_that_shrink,
     pieces_of_one_map,
+    a_gated_product,
+    lambda: a_gated_product(up_first=True),
 )
 
 
@@ -114,3 +130,30 @@ def test_bytes_at_every_size(network: Callable[[], Graph]) -> None:
         for tensor, output in zip(graph.outputs, outputs, strict=True):
             np.testing.assert_array_equal(output, values[tensor], err_msg=f"{size_kib} KiB")
     assert fitted >= 6
+
+
+@pytest.mark.parametrize("up_first", [False, True])
+def test_a_factor_read_once_is_evicted_before_a_storage_of_three_results(up_first: bool) -> None:
+    """Of two storages of 8 KiB, 14 KiB hold one: the gate, the gate's activation and their product stay."""
+    graph = a_gated_product(up_first)
+    scratchpad = Scratchpad(size_kib=14, banks=1)
+    chosen = hardware("edge-128").model_copy(update={"scratchpad": scratchpad})
+    residents = estimated(prepare(graph, chosen))
+    gate, up = (2, 1) if up_first else (1, 3)
+    assert {graph.nodes[node].op for node in (gate, up)} == {"fully_connected"}
+    assert residents.evicted == {graph.nodes[up].outputs[0]}
+    product = graph.nodes[-1].inputs[0]
+    assert product is not None
+    assert residents.sharing.forest.root(product)[0] == graph.nodes[gate].outputs[0]
+
+
+def test_a_storage_larger_than_the_scratchpad_takes_no_room_from_others() -> None:
+    """The middle map has 32 KiB of 16. The residual x is not used there, but has room beside its tiles."""
+    sketch = Sketch("net", seed=8)
+    x = sketch.conv(sketch.input(1, 16, 16, 4), 8, (1, 1))
+    wide = sketch.conv(x, 128, (1, 1))
+    sketch.add(sketch.conv(sketch.logistic(wide), 8, (1, 1)), x)
+    graph = sketch.graph()
+    scratchpad = Scratchpad(size_kib=16, banks=1)
+    chosen = hardware("edge-128").model_copy(update={"scratchpad": scratchpad})
+    assert graph.nodes[0].outputs[0] in fit(prepare(graph, chosen), FAST).roots
