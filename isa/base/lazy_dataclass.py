@@ -208,17 +208,24 @@ def _fields(cls: type, defaults: dict[str, Any], kw_only: bool) -> dict[str, Fie
 
 
 def _declared(cls: type) -> dict[str, _Declared]:
-    """Return the fields of a class in order, without the `Field` of each, for which the standard library takes long."""
+    """Return the fields of a class in order, without the `Field` of each, for which the standard library takes long.
+
+    A base class may also be a dataclass of the standard library.
+    """
     declared: dict[str, _Declared] = {}
     for base in cls.__mro__[::-1]:
-        names, defaults, kw_only = base.__dict__.get("__declared__", ((), {}, False))
-        for name in names:
-            declared[name] = _Declared(base.__annotations__[name], defaults.get(name, MISSING), kw_only)
+        if "__declared__" in base.__dict__:
+            names, defaults, kw_only = base.__dict__["__declared__"]
+            for name in names:
+                declared[name] = _Declared(base.__annotations__[name], defaults.get(name, MISSING), kw_only)
+        elif "__dataclass_fields__" in base.__dict__:
+            for field in dataclasses.fields(base):
+                declared[field.name] = _Declared(field.type, field, bool(field.kw_only))
     return declared
 
 
 def metadata_of(cls: type) -> dict[str, Mapping[str, Any]]:
-    """Return the metadata of each field of a class that `dataclass` made, in order."""
+    """Return the metadata of each field of a dataclass in order."""
     return {name: item.metadata for name, item in _declared(cls).items()}
 
 

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from npusim.isa.base.lazy_dataclass import dataclass
+from npusim.isa.base.lazy_dataclass import dataclass, metadata_of
 
 
 def declared(dataclass: Any, **options: bool) -> type:
@@ -166,3 +166,19 @@ def test_a_wrong_declaration_is_refused_at_the_first_call() -> None:
 
     with pytest.raises(ValueError, match="mutable default <class 'list'> for field values is not allowed"):
         Wrong()
+
+
+def test_a_standard_dataclass_may_derive_from_one() -> None:
+    base = declared(dataclass, frozen=True, slots=True)
+
+    @dataclasses.dataclass(frozen=True, slots=True)
+    class Own(base):
+        wide: int = field(default=1, metadata={"width": 9})
+
+    metadata = metadata_of(Own)
+    assert list(metadata) == [item.name for item in dataclasses.fields(Own)]
+    assert {name: dict(each) for name, each in metadata.items() if each} == {
+        "keyword": {"width": 4},
+        "wide": {"width": 9},
+    }
+    assert Own(4, wide=2).wide == 2

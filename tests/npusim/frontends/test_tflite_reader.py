@@ -719,7 +719,7 @@ def test_read_goes_by_content_before_suffix(tmp_path: Path) -> None:
         ("table.xlsx", b"plain text",
          "neither content nor suffix '.xlsx' is of a known model format: TensorFlow Lite (.tflite, .lite), NN HAL "
          "(.hal), NNEF (.nnef, .tgz, .tar.gz, .tar), ONNX (.onnx), Paddle (.pdmodel), Hugging Face configuration "
-             "(.json)"),
+         "(.json), GGUF (.gguf)"),
     ],
 )  # fmt: skip
 def test_faults_of_a_file(tmp_path: Path, name: str, content: bytes | None, text: str) -> None:
