@@ -40,6 +40,10 @@ _LIMIT_BITS = 28
 MOST_ROWS = 1 << _LIMIT_BITS
 """Most rows along a table axis that an index addresses."""
 
+_SPAN_BITS = 20
+MOST_SPAN = 1 << _SPAN_BITS
+"""Most consecutive rows that an index selects."""
+
 ANYWHERE = 1 << 35
 """Stand-in address, above all addresses that programs use, for table rows whose real addresses depend on data."""
 
@@ -86,7 +90,7 @@ class Gather(Transfer):
     limit3: int = bits(_LIMIT_BITS, "size of a table along the axis of the fourth number, less one")
     bounds: int = bits(2, "what happens to a number outside its limit", choices=BOUNDS, place=LAST)
     scatter: int = bits(1, "yes: rows are copied into the tables", choices=("no", "yes"), place=LAST)
-    span: int = bits(20, "consecutive rows that an index selects, less one", place=LAST)
+    span: int = bits(_SPAN_BITS, "consecutive rows that an index selects, less one", place=LAST)
 
     @property
     def _counts(self) -> tuple[int, int, int]:

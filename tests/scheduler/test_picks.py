@@ -266,6 +266,15 @@ def test_an_update_that_is_cut_into_pieces_is_the_hosts() -> None:
     assert call.reason.startswith("on the NPU the update has one element along each axis from the first")
 
 
+@pytest.mark.parametrize("shape", [((1 << 20) + 8,), ()])
+def test_an_update_that_one_instruction_cannot_write_is_the_hosts(shape: tuple[int, ...]) -> None:
+    """dma.gather selects up to 2^20 consecutive rows, along an axis."""
+    update = tuple(size - 4 for size in shape)
+    model = updated("dynamic_update_slice", shape, TensorType("int32", (len(shape),)), update)
+    place = np.full(len(shape), 3, np.int32)
+    assert len(check(model, [np.zeros(shape, np.int16), np.ones(update, np.int16), place]).host_calls) == 1
+
+
 def cache(later: bool) -> Graph:
     """A map that a layer computes, a column of it replaced; with `later`, another layer reads the old map, too."""
     sketch = Sketch("cache")

@@ -9,6 +9,7 @@ import numpy as np
 
 from npusim.isa.base.elements import names
 from npusim.isa.base.tensor import Array
+from npusim.isa.instructions.gather import MOST_SPAN
 from npusim.kernels.lowering.pick import Picking, lowering
 from npusim.kernels.operator import rules
 from npusim.kernels.operator.operands import input_type, input_value, like_input, move
@@ -147,11 +148,15 @@ def _partial_axes(call: Call) -> tuple[int, int]:
 
 
 def _one_run(call: Call) -> bool:
-    """on the NPU the update has one element along each axis from the first where it is shorter, the last such apart"""
     first, behind = _partial_axes(call)
-    return input_type(call, 1).elements > 0 and all(
-        size == 1 for size in input_type(call, 1).shape[first : behind - 1]
-    )
+    sizes = input_type(call, 1).shape[first:behind]
+    return len(sizes) > 0 and input_type(call, 1).elements > 0 and prod(sizes) == sizes[-1] <= MOST_SPAN
+
+
+_one_run.__doc__ = (
+    "on the NPU the update has one element along each axis from the first where it is shorter than the data up to the "
+    f"last such, and at most {MOST_SPAN} along that one"
+)
 
 
 def _replacing(call: Call) -> Picking:
