@@ -33,6 +33,7 @@ def _fold_indices(graph: Graph, hardware: Hardware) -> Graph:
     """
     if not any(node.op == "select_v2" for node in graph.nodes):
         return graph
+    ends = {*graph.outputs, *(state.after for state in graph.states)}
     readers: dict[int | None, list[int]] = {}
     writers: dict[int | None, int] = {}
     for number, node in enumerate(graph.nodes):
@@ -44,8 +45,8 @@ def _fold_indices(graph: Graph, hardware: Hardware) -> Graph:
         parts = _wrapped_index(graph, select, writers)
         alone = all(readers[graph.nodes[part].outputs[0]] == [number] for part in parts)
         takers = readers.get(select.outputs[0], [])
-        ends = {*graph.outputs, *(state.after for state in graph.states)}
-        if not parts or not alone or not takers or not ends.isdisjoint(select.outputs):
+        removed = [tensor for place in (*parts, number) for tensor in graph.nodes[place].outputs]
+        if not parts or not alone or not takers or not ends.isdisjoint(removed):
             continue
         changed = [_from_end(graph, graph.nodes[taker], select, parts, hardware) for taker in takers]
         if None not in changed:
@@ -81,11 +82,9 @@ def _from_end(
     position = taker.inputs.index(select.outputs[0])
     [size] = [_array(graph, operand) for operand in add.inputs if operand != index] or [None]
     limits = found.index_limits(call_of(graph, taker))
-    if (
-        position != 1
-        or size is None
-        or not np.array_equal(np.broadcast_to(size.ravel(), len(limits)), limits)
-    ):
+    if position != 1 or size is None or (size.size > 1 and size.shape[-1] != size.size):
+        return None  # sizes along another axis than that of an index's numbers
+    if size.size not in (1, len(limits)) or not np.all(size == np.array(limits)):
         return None
     inputs = (*taker.inputs[:1], index, *taker.inputs[2:])
     changed = replace(taker, inputs=inputs, parameters=taker.parameters.changed(bounds="from_end"))
@@ -202,18 +201,16 @@ def expand(graph: Graph, hardware: Hardware) -> Graph:
     A call is replaced only if each of its parts runs on the NPU or is one that the host may compute (`on_host` of its
     expansion). Otherwise it stays whole.
     """
-    tensors, nodes = list(graph.tensors), []
+    whole, nodes = graph, list[Node]()
     states = frozenset(state.after for state in graph.states)
     for node in graph.nodes:
-        found = _in_parts(replace(graph, tensors=tuple(tensors)), node, hardware, states)
+        found = _in_parts(whole, node, hardware, states)
         if found is None:
             nodes.append(node)
             continue
-        tensors += found[0]
+        whole = replace(whole, tensors=(*whole.tensors, *found[0]))
         nodes += found[1]
-    return (
-        graph if tuple(nodes) == graph.nodes else replace(graph, tensors=tuple(tensors), nodes=tuple(nodes))
-    )
+    return graph if whole is graph else replace(whole, nodes=tuple(nodes))
 
 
 def _in_parts(
