@@ -12,8 +12,8 @@ def update_in_place(graph: Graph, aliases: Aliases, updates: Sequence[int]) -> t
     """Let the results of updates take the place of what they update, and return the nodes that then copy nothing.
 
     updates: the nodes that write into a copy of their first input. No copy is needed if the input is the old value of
-    the state whose next value they give, or if it is neither a model input or output nor a constant and no later node
-    reads or writes its memory.
+    the state whose next value they give. Nor is it for what is neither a model input or output nor a constant, if no
+    other operand of the node shares its memory, and no later node reads or writes that.
     """
     parent = dict(aliases.parent)
     forest = Aliases(parent)
@@ -27,12 +27,13 @@ def update_in_place(graph: Graph, aliases: Aliases, updates: Sequence[int]) -> t
     fixed = {forest.root(tensor)[0] for tensor in kept}
     in_place = set()
     for number in updates:
-        before, after = graph.nodes[number].inputs[0], graph.nodes[number].outputs[0]
+        (before, *others), after = graph.nodes[number].inputs, graph.nodes[number].outputs[0]
         assert before is not None
         root, _ = forest.root(before)
+        shared = root in [forest.root(tensor)[0] for tensor in others if tensor is not None]
         if forest.root(after) == forest.root(before):
             in_place.add(number)
-        elif after not in parent and root not in fixed and last_use[root] == number:
+        elif after not in parent and root not in fixed and last_use[root] == number and not shared:
             parent[after] = before, 0
             last_use[root] = last_use[after]
             if after in fixed:

@@ -116,7 +116,8 @@ def join_aliases(graph: Graph, aliases: Mapping[int, tuple[Alias, ...]]) -> tupl
     """Let the operands of operators that move no bytes share memory; return the forest and the nodes that became free.
 
     The next value of a state shares the memory of the state. A model output never shares memory with a model input or
-    a constant, because the output's memory belongs to the caller: such a node remains a copy.
+    a constant, because the output's memory belongs to the caller: such a node remains a copy. So does one that gives
+    the old value of a state to a node behind the one that writes the next value.
     """
     parent = {state.after: (state.before, 0) for state in graph.states}
     forest = Aliases(parent)
@@ -125,6 +126,11 @@ def join_aliases(graph: Graph, aliases: Mapping[int, tuple[Alias, ...]]) -> tupl
         index for index, tensor in enumerate(graph.tensors) if tensor.constant
     )
     results = frozenset(graph.outputs)
+    nexts = {state.after: state.before for state in graph.states}
+    written, last_read = {}, {}
+    for number, each in enumerate(graph.nodes) if nexts else ():
+        written.update({nexts[tensor]: number for tensor in each.outputs if tensor in nexts})
+        last_read.update(dict.fromkeys(each.inputs, number))
     whole_only = fixed | {state.before for state in graph.states}
     for node, parts in aliases.items():
         triples = [
@@ -136,6 +142,11 @@ def join_aliases(graph: Graph, aliases: Mapping[int, tuple[Alias, ...]]) -> tupl
             for part in parts
         ]
         if any(part in results and forest.root(whole)[0] in fixed for part, whole, _ in triples):
+            continue
+        if any(
+            node < written.get(forest.root(whole)[0], -1) < last_read.get(part, -1)
+            for part, whole, _ in triples
+        ):
             continue
         joined = _joined(parent, triples, whole_only)
         if joined is not None:

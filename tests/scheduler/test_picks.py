@@ -294,6 +294,51 @@ def test_old_values_that_nobody_needs_are_not_copied(later: bool, bodies: list[t
     assert [type(item.body) for item in prepare(model, PRESET).items if item.node == 1] == bodies
 
 
+def test_an_update_with_rows_of_what_it_replaces_is_a_copy() -> None:
+    """Rows 0, 1, 2 go to rows 1, 2, 5 in two copies; in place, the second one would read what the first one wrote."""
+    builder = GraphBuilder("own rows")
+    whole = builder.layer("relu", [builder.input("x", TensorType("float32", (6, 4)))])
+    halves = operator("split").parameters(axis=0, sizes=(3, 3))
+    upper, _ = builder.node("split", [whole], [unshaped("float32"), unshaped("float32")], halves)
+    places = builder.constant("places", np.array([[1], [2], [5]], np.int32))
+    model = builder.graph([builder.layer("scatter_nd", [whole, places, upper])])
+    check(model, [np.arange(24, dtype=np.float32).reshape(6, 4)])
+
+
+def test_the_old_value_of_a_state_is_read_behind_the_update() -> None:
+    """A reshape of the state has another reader after the update in place, so it is a copy."""
+    builder = GraphBuilder("late reader")
+    before = builder.state("cache", TensorType("float32", (6, 4)))
+    row, place = (
+        builder.input("row", TensorType("float32", (1, 4))),
+        builder.input("at", TensorType("int32", (2,))),
+    )
+    old = builder.layer("reshape", [before], shape=(6, 4))
+    builder.keep(before, builder.layer("dynamic_update_slice", [old, row, place]))
+    model = builder.graph([builder.layer("relu", [old])])
+    check(model, [np.ones((1, 4), np.float32), np.array([2, 0], np.int32)])
+
+
+@pytest.mark.parametrize(
+    ("size", "shown", "folded"),
+    [([5], False, True), ([5], True, False), ([[5], [5], [5]], False, False)],
+)
+def test_indices_are_counted_from_the_end_by_who_takes_them(
+    size: list[Any], shown: bool, folded: bool
+) -> None:
+    """Where nothing else takes the parts, and one size stands for the only axis of the table."""
+    builder = GraphBuilder("from the end")
+    values = builder.input("values", TensorType("float32", (5, 4)))
+    index = builder.input("index", TensorType("int32", (3, 1)))
+    nothing = builder.constant("nothing", np.array([0], np.int32))
+    less = builder.layer("less", [index, nothing], dtype="bool")
+    wrapped = builder.layer("add", [index, builder.constant("size", np.array(size, np.int32))])
+    chosen = builder.layer("select_v2", [less, wrapped, index], dtype="int32")
+    model = builder.graph([builder.layer("gather_nd", [values, chosen]), *([less] if shown else [])])
+    given = [np.arange(20, dtype=np.float32).reshape(5, 4), np.array([[-1], [2], [-5]], np.int32)]
+    assert (mnemonics(check(model, given)) == ["dma.gather"]) is folded
+
+
 def test_a_state_gets_new_rows_in_place() -> None:
     """Three runs write three rows of a state; a run moves no more of a longer state."""
     costs = {}
