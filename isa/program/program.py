@@ -303,13 +303,21 @@ class Program:
         return gaps(self.code)
 
     @property
+    def code_segments(self) -> Mapping[int, int]:
+        """Return the addresses of the first instruction and of each behind a gap, by its position, in rising order."""
+        begin, address = 0, self.code_address
+        segments = {begin: address}
+        for position, multiple in self.code_gaps.items():
+            end = address + (position + 1 - begin) * WORD_BYTES
+            begin, address = position + 1, -(-end // multiple) * multiple
+            segments[begin] = address
+        return segments
+
+    @property
     def code_size_bytes(self) -> int:
         """Return the bytes from the first instruction to the end of the last, with the gaps between them."""
-        end, begin = self.code_address, 0
-        for position, multiple in self.code_gaps.items():
-            end += (position + 1 - begin) * WORD_BYTES
-            end, begin = -(-end // multiple) * multiple, position + 1
-        return end - self.code_address + (len(self.code) - begin) * WORD_BYTES
+        *_, (begin, address) = self.code_segments.items()
+        return address - self.code_address + (len(self.code) - begin) * WORD_BYTES
 
     @property
     def scratchpad_peak_bytes(self) -> int:

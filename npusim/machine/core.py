@@ -229,13 +229,13 @@ class Launch:
         most = self.hardware.front_end.fetch_instructions
         space, port = self.code_space, self.ports[self.code_space]
         got = end = self.program.code_address
-        lands, gaps = 0, self.program.code_gaps
+        lands, segments = 0, self.program.code_segments
         for index in range(len(self.instructions)):
-            if index - 1 in gaps:
+            if index and index in segments:
                 yield self.env.timeout(max(lands - int(self.env.now), 0))
                 if self.watch is not None:
                     self.watch.see(self, index)
-                got = end = -(-end // gaps[index - 1]) * gaps[index - 1]
+                got = end = segments[index]
             while index - self.next_dispatch >= most:
                 self.fetch_room = self.env.event()
                 yield self.fetch_room

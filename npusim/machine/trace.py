@@ -273,7 +273,7 @@ class Record(NamedTuple):
 
     def _layer_actions(self) -> tuple[dict[str, int], ...]:
         """Return the action counts per layer: memory actions, counted by the ports, plus those of the instructions."""
-        counts = tuple(self.accounts)
+        counts = tuple([dict(account) for account in self.accounts])
         for layer, cost in zip(self.layer_of.tolist(), self.costs, strict=True):
             target = counts[layer]
             for name, number in cost.actions.items():

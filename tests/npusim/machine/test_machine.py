@@ -17,6 +17,7 @@ import npusim
 from npusim.isa.base.errors import ProgramError, SimulationError
 from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.units import Unit
+from npusim.isa.instructions.control import Barrier
 from npusim.isa.instructions.dma import Copy
 from npusim.isa.instructions.instruction import Context, Instruction
 from npusim.isa.instructions.mac import MacInstruction
@@ -96,6 +97,24 @@ def test_results_are_visible_when_an_instruction_ends(late: int, value: int) -> 
     result, found = outputs_of(instructions, 1)
     assert rows(result)[4].started == rows(result)[2].ended + late
     assert found.tolist() == [value]
+
+
+@pytest.mark.parametrize(("align", "behind"), [(0, 2), (10, 1024), (12, 4096)])
+def test_code_continues_at_a_multiple_of_bytes_behind_a_barrier(align: int, behind: int) -> None:
+    """The fetch of the second instruction waits for the barrier, then for a row of its own.
+
+    Both fit into 5 bursts of 4 cycles, the first 3 of them for the barrier. Its row opens in 10, its last burst passes
+    at 10 + 3 * 4 = 22 and arrives 20 later. Without a gap, the second one's bursts follow at once. Behind a gap, its 3
+    bursts begin at 42, and its row opens again.
+    """
+    made = program([Barrier(align=align), Copy(fill=1, size=16)], bench())
+    assert made.code_size_bytes == (behind + 72 if align else 2 * 72)
+    result = execute(made, data=False)
+    fetches = [(each.start_cycle, each.end_cycle) for each in result.trace.transfers]
+    first, second = rows(result)
+    assert first.dispatched == 22 + 20 + 1
+    assert fetches == [(0, 22), (42, 42 + 10 + 3 * 4) if align else (22, 22 + 2 * 4)]
+    assert second.dispatched == (64 + 20 + 1 if align else 30 + 20 + 1)
 
 
 # Host calls.
