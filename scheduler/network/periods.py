@@ -1,8 +1,8 @@
 """Equal parts of a graph that follow one another, such as layers of a transformer, and the graph with fewer of them.
 
-Two neighbouring parts are equal if their operators, parameters and types are, and if each operand comes from the
-corresponding place: from the same distance, or from the same tensor. Constants must be known by their size only or be
-the same tensor, because what the compiler makes of a constant may depend on its data.
+Two neighbouring parts are equal if their operators, parameters and types are, and if each operand is the same tensor or
+comes from the corresponding place: it is computed there or, as an input or a constant, read there first. Constants must
+be known by their size only or be the same tensor, because what the compiler makes of a constant may depend on its data.
 """
 
 from __future__ import annotations
@@ -70,10 +70,10 @@ def shortened(graph: Graph, kept: int) -> Shortened | None:
     if graph.decides or len(graph.nodes) < kept + _FEWEST_REMOVED:
         return None
     wiring = _Wiring(graph)
-    found = _longest_run(wiring, len(graph.nodes), kept + _FEWEST_REMOVED)
-    if found is None:
+    run = _longest_run(wiring, len(graph.nodes), kept + _FEWEST_REMOVED)
+    if run is None:
         return None
-    begin, end, size = found
+    begin, end, size = run
     removed = (end - begin) // size + 1 - kept
     first = begin + kept * size
     short = _without(graph, wiring, first, size, removed)
@@ -81,15 +81,21 @@ def shortened(graph: Graph, kept: int) -> Shortened | None:
 
 
 class _Wiring:
-    """The nodes of a graph as keys that are equal for equal calls, and where each operand comes from."""
+    """The nodes of a graph as keys that are equal for equal calls, and where each operand comes from.
+
+    keys:   one number per node.
+    origin: node and position of the operand that defines each tensor: its output or, if nothing computes it, its first
+            use as an input, counted from -1 down.
+    """
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.producer = {
-            tensor: (number, position)
-            for number, node in enumerate(graph.nodes)
-            for position, tensor in enumerate(node.outputs)
-        }
+        self.origin: dict[int | None, tuple[int, int]] = {}
+        for number, node in enumerate(graph.nodes):
+            for position, tensor in enumerate(node.inputs):
+                self.origin.setdefault(tensor, (number, ~position))
+            for position, tensor in enumerate(node.outputs):
+                self.origin[tensor] = number, position
         states = {tensor: position for state in graph.states for position, tensor in enumerate(state)}
         inputs, outputs = set(graph.inputs), set(graph.outputs)
         numbers: dict[Hashable, int] = {}
@@ -111,16 +117,12 @@ class _Wiring:
         """Return whether a node is equal to the one `size` nodes later, operands included."""
         if self.keys[number] != self.keys[number + size]:
             return False
-        mine, other = self.graph.nodes[number], self.graph.nodes[number + size]
-        for one, two in zip(mine.inputs, other.inputs, strict=True):
-            if one == two or one is None or two is None:
-                continue
-            first, second = self.producer.get(one), self.producer.get(two)
-            if first is not None and second is not None:
-                if (first[0] + size, first[1]) != second:
+        node, later = self.graph.nodes[number], self.graph.nodes[number + size]
+        for operand, counterpart in zip(node.inputs, later.inputs, strict=True):
+            if operand != counterpart:
+                producer, position = self.origin[operand]
+                if self.origin[counterpart] != (producer + size, position):
                     return False
-            elif first is not second:
-                return False
         return True
 
 
@@ -162,7 +164,7 @@ def _without(graph: Graph, wiring: _Wiring, first: int, size: int, removed: int)
     gone = {tensor for node in graph.nodes[first:stop] for tensor in node.outputs}
     renamed = {}
     for tensor in {tensor for node in graph.nodes[stop:] for tensor in node.inputs if tensor in gone}:
-        number, position = wiring.producer[tensor]
+        number, position = wiring.origin[tensor]
         if number < stop - size:
             return None
         renamed[tensor] = graph.nodes[number - removed * size].outputs[position]
