@@ -71,12 +71,16 @@ def lengthened(program: Program, parts: Shortened, graph: Graph) -> Program:
         raise Different("the data of all constants is known")
     if program.spared:
         raise Different("mac_array.weight_bits leaves out a part of the constants")
+    different = Different("their instructions differ")
     for grouped in (1, 2):
         of_group = parts.grouped(grouped)
         found = None if of_group is None else equal_parts(program, of_group.size)
         if of_group is not None and found is not None:
-            return _lengthened(program, of_group, graph, found, grouped)
-    raise Different("their instructions differ")
+            try:
+                return _lengthened(program, of_group, graph, found, grouped)
+            except Different as apart:
+                different = apart
+    raise different
 
 
 def _lengthened(program: Program, parts: Shortened, graph: Graph, found: Parts, grouped: int) -> Program:
@@ -132,6 +136,8 @@ class _Places:
     def __init__(self, parts: Shortened, graph: Graph, repeat: Repeat) -> None:
         short = repeat.short
         self._parts, self._graph, self._repeat = parts, graph, repeat
+        last_layer = int(short.layer_of[repeat.end - 1])
+        self._behind = parts.kept - (last_layer + 1 - parts.begin) // parts.size
         ends = (*parts.graph.inputs, *parts.graph.outputs, *(state.before for state in parts.graph.states))
         self._known = dict(zip(ends, (*short.inputs, *short.outputs, *short.states), strict=True))
         self._first_uses: dict[int, tuple[int, int]] = {}
@@ -164,4 +170,4 @@ class _Places:
 
     def _end(self, one: Range) -> int:
         """Return the end of a range with the parts behind the equal ones."""
-        return one.end + one.step * (self._parts.kept - self._repeat.number)
+        return one.end + one.step * self._behind

@@ -83,14 +83,14 @@ _MOST_SIZES = 3
 def _normalized(program: Program) -> tuple[Code, Numbers]:
     """Return the words without addresses and counts of waits, and how far behind each wait is, [n, WAITS].
 
-    Host calls have the number of their first equal row in the host-call table.
+    The distance is the completions between the awaited one and the instruction, and -1 where a wait is unused. Host calls have the number of their first equal row in the host-call table.
     """
     code = np.array(program.code)
     done = _completed(program)
     behind = np.zeros((len(code), WAITS), np.int64)
     for number in range(WAITS):
         units, counts = (column(Barrier, code, f"wait{number}.{name}") for name in ("unit", "count"))
-        behind[:, number] = np.where(counts > 0, done[np.arange(len(code)), units] - counts, 0)
+        behind[:, number] = np.where(counts > 0, done[np.arange(len(code)), units] - counts, -1)
         code = with_column(Barrier, code, f"wait{number}.count", np.zeros(len(code), np.int64))
     for row, rows, name, spaces, addresses in _addresses(program.code):
         kept = np.where(spaces == Space.SCRATCHPAD, addresses, 0)
@@ -198,7 +198,7 @@ def aligned(program: Program, parts: Parts, stripe_bytes: int) -> tuple[Program,
     word = Barrier(align=stripe_bytes.bit_length() - 1).encode()
     code = np.insert(program.code, starts, np.frombuffer(word, np.uint8), axis=0)
     code.flags.writeable = False
-    layer_of = np.insert(program.layer_of, starts, program.layer_of[[start - 1 for start in starts]])
+    layer_of = np.insert(program.layer_of, starts, program.layer_of[[max(start - 1, 0) for start in starts]])
 
     def moved(position: int) -> int:
         return position + bisect_left(starts, position + 1)
@@ -287,7 +287,8 @@ def whole_program(repeat: Repeat) -> Program:
     per_part = _completed(short)[end] - _completed(short)[begin]
     for number in range(WAITS):
         units, counts = (column(Barrier, code, f"wait{number}.{name}") for name in ("unit", "count"))
-        raised = np.where(counts > 0, counts + copy * per_part[units], 0)
+        # If parts are removed, an instruction behind them may wait for one of those. It would have ended long before.
+        raised = np.where(counts > 0, np.maximum(counts + copy * per_part[units], 1), 0)
         code = with_column(Barrier, code, f"wait{number}.count", raised)
     for row, rows, name, spaces, addresses in _addresses(code):
         moved = addresses + _offsets(repeat, spaces, addresses, copy[rows])
