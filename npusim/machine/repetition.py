@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from npusim.isa.hardware.memories import Space
 from npusim.isa.hardware.units import Unit
-from npusim.isa.instructions.word import WORD_BYTES
 from npusim.isa.program.repeat import Range, Repeat
 from npusim.machine.trace import Record, Transfers
 
@@ -89,9 +88,19 @@ class PartWatch:
         return {unit: int(counts[unit]) for unit in launch.completions}
 
     def _apart(self, launch: Launch, before: State, after: State) -> bool:
-        """Return whether the rows of two states are one step apart each."""
+        """Return whether the rows of two states are one step apart each, as all rows of the parts are.
+
+        Ranges are apart by whole rows of the hardware that the program was compiled for. With longer rows, one may
+        belong to two ranges.
+        """
         if not self._ranges:
             self._ranges = [*self.repeat.ranges, code_range(launch, self.repeat)]
+        compiled_for = self.repeat.short.hardware
+        if any(
+            port.timing.row_bytes > compiled_for.port_timing(space).row_bytes
+            for space, port in launch.ports.items()
+        ):
+            return False
         for (space, row), (_, later) in zip(before.rows, after.rows, strict=True):
             timing = launch.ports[Space(space)].timing
             steps = [
@@ -109,20 +118,15 @@ class PartWatch:
 
 def code_range(launch: Launch, repeat: Repeat) -> Range:
     """Return the addresses of the code of the equal parts."""
-    program = launch.program
-    address, begin, starts = program.code_address, 0, {}
-    for position, multiple in program.code_gaps.items():
-        end = address + (position + 1 - begin) * WORD_BYTES
-        begin = position + 1
-        address = starts[begin] = -(-end // multiple) * multiple
-    first, second = starts[repeat.first], starts[repeat.first + repeat.size]
+    segments = launch.program.code_segments
+    first, second = segments[repeat.first], segments[repeat.first + repeat.size]
     step = second - first
     last = first + (repeat.number - 1) * step
-    return Range(program.code_space, first, last, last + step, step)
+    return Range(launch.program.code_space, first, last, last + step, step)
 
 
 class _Lengthener:
-    """Extends the record of a short run to those of the whole one.
+    """Extends the record of a short run to that of the whole one.
 
     A value belongs to the cycle in which it came about. Those up to the second moment stay. Those between the two
     moments recur once per copy, for the instruction one part later. Those after them come `copies` parts later.

@@ -29,9 +29,10 @@ class Unknown(Exception):
     """Raised for a state that cannot be compared; its text says why."""
 
 
-TIME, INSTRUCTION, VALUE, STRUCTURE, PLACE, UNUSED = range(6)
+TIME, INSTRUCTION, VALUE, STRUCTURE, PLACE, OPENED, UNUSED = range(7)
 """Roles of variables: a cycle, the position of an instruction, a value that must be equal, a value of the simulation
-with a form of its own, an element of the instruction's cost, and one that is not read any more or never changes."""
+with a form of its own, an element of the instruction's cost, a number of row activations, and a variable that is not
+read any more or never changes."""
 
 _ROLES: Mapping[str, Mapping[str, int]] = {
     "_dispatch": {
@@ -54,7 +55,7 @@ _ROLES: Mapping[str, Mapping[str, int]] = {
         "line": STRUCTURE, "most": VALUE, "env": UNUSED, "start": TIME, "turns": STRUCTURE, "stop": VALUE,
     },
     "_serve_alone": {
-        "request": STRUCTURE, "env": UNUSED, "before": UNUSED, "start": TIME, "stop": VALUE, "rows": STRUCTURE,
+        "request": STRUCTURE, "env": UNUSED, "before": OPENED, "start": TIME, "stop": VALUE, "rows": STRUCTURE,
         "passed": STRUCTURE,
     },
 }  # fmt: skip
@@ -157,6 +158,8 @@ class State:
             return self._structure(value)
         if role == PLACE:
             return self._place(value, variables["cost"])
+        if role == OPENED:
+            return value - self._port._rows.opened
         return value
 
     def _place(self, value: Any, cost: Any) -> int:
@@ -246,6 +249,8 @@ class State:
         )
 
     def _of_banks(self, banks: BankPorts) -> tuple[Any, ...]:
+        if banks._plenty:
+            return ()  # every request is granted at once, and none is recorded
         position = self._position
         return (
             tuple(sorted((unit, index - position) for unit, index in banks._holders.items())),

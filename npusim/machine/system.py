@@ -65,7 +65,7 @@ def execute(
     inputs and for instructions that wait for each other forever.
     """
     note = ""
-    if program.timing_only and not every_layer:
+    if program.timing_only and not data and not every_layer:
         from npusim.isa.program.repeat import difference_of, repeats_of  # no other program has equal parts
 
         if repeats := repeats_of(program):
@@ -89,7 +89,9 @@ def _execute_short(
     validate(program, ())
     for repeat in repeats:
         system = System((hardware,))
-        job = system.submit(Executable.of(replace(repeat.short, hardware=hardware)), progress=progress)
+        job = system.submit(
+            Executable.of(replace(repeat.short, hardware=program.hardware)), progress=progress
+        )
         job.watch = watch = PartWatch(repeat, program.layer_of)
         system.run()
         if watch.between is not None:

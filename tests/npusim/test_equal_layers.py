@@ -18,12 +18,14 @@ from npusim.frontends.transformer.config import TransformerConfig
 from npusim.frontends.transformer.network import transformer
 from npusim.frontends.transformer.published import configuration
 from npusim.frontends.transformer.weights import parse
-from npusim.isa.base.tensor import HostCall
+from npusim.isa.base.tensor import HostCall, TensorType
 from npusim.isa.instructions.control import Call
+from npusim.isa.instructions.region import Space
 from npusim.isa.instructions.table import decode_all, encode_all
 from npusim.isa.program.program import Program
 from npusim.isa.program.repeat import repeats_of
 from npusim.isa.program.validate import validate
+from npusim.kernels.graph.builder import GraphBuilder
 from npusim.kernels.graph.graph import Graph
 from npusim.machine.system import execute
 from npusim.scheduler.compile import _by_estimates
@@ -89,6 +91,7 @@ MACHINES = (
     ("mobile-4096", "scratchpad.size_kib=512", "dram.banks=4"),
     ("mobile-1024", "dram.row_bytes=1024", "front_end.queue_depth=4"),
     ("mobile-4096", "dram.latency_ns=90", "dma.channels=1"),
+    ("mobile-4096", "scratchpad.bank_ports=8"),
     ("rk3588",),
     ("rk3576",),
 )
@@ -196,10 +199,15 @@ def test_layers_that_take_turns_with_two_addresses_are_counted_in_pairs() -> Non
 
 
 @pytest.mark.slow
-def test_other_rows_are_not_taken_for_the_same() -> None:
-    """On hardware with other rows and banks the parts are not apart by whole stripes."""
+@pytest.mark.parametrize(
+    "changes", [("dram.row_bytes=8192", "dram.banks=16"), ("dram.row_bytes=4096", "dram.banks=1")]
+)
+def test_other_rows_are_not_taken_for_the_same(changes: tuple[str, ...]) -> None:
+    """On hardware with longer rows or stripes, what parts access is not apart by whole ones."""
     program = small()
-    other = npusim.hardware("mobile-4096", ["dram.row_bytes=8192", "dram.banks=16"])
+    compiled_for = program.hardware.dram
+    assert (compiled_for.row_bytes, compiled_for.banks) == (2048, 8)
+    other = npusim.hardware("mobile-4096", changes)
     counted, whole = (
         npusim.simulate(program, timing_only=True, hardware=other, every_layer=every)
         for every in (False, True)
@@ -237,6 +245,22 @@ def test_the_programs_of_a_prompt_and_of_tokens_say_what_was_counted() -> None:
     assert said(SMALL, 1) == lines[:1]
     assert said(SMALL, 12, every_layer=True) is None
     assert said(replace(SMALL, layers=2), 12) is None
+
+
+def test_parts_that_share_constants_in_another_way_differ() -> None:
+    """Each layer multiplies and adds its own vector; from the middle on, it adds the one that the layer before adds."""
+    for shared in (False, True):
+        builder, kind = GraphBuilder("vectors"), TensorType("float32", (64,))
+        x = builder.input("x", kind)
+        vectors = [builder.sized(f"vector {number}", kind) for number in range(4 * KEPT + 1)]
+        for number in range(4 * KEPT):
+            x = builder.layer("mul", [x, vectors[number]])
+            late = shared and number >= 2 * KEPT
+            x = builder.layer("add", [x, vectors[number + 1 if late else number]])
+        parts = shortened(builder.graph([x]), KEPT)
+        assert parts is not None
+        # The run of equal layers begins with the first addition; the last layer gives the output.
+        assert parts.removed == (2 * KEPT if shared else 4 * KEPT - 1) - KEPT
 
 
 def test_a_layer_that_differs_ends_the_run_of_equal_ones() -> None:
@@ -287,6 +311,36 @@ def test_a_part_with_another_host_call_is_none_of_the_equal_ones() -> None:
         assert parts is None or not parts.first <= at < parts.end
     calls[row] = replace(short.host_calls[row], name="other")
     assert equal_parts(replace(short, host_calls=tuple(calls)), layers) == plain
+
+
+def test_a_wait_for_the_instruction_before_differs_from_none() -> None:
+    """A wait of dma0 for all of its instructions so far is 0 completions behind, with the unit number of no wait."""
+    program = small()
+    *_, repeat = repeats_of(program)
+    short = repeat.short
+    instructions = decode_all(short.code)
+    middle = repeat.first + repeat.number // 2 * repeat.size
+    at = next(at for at in range(middle, repeat.end) if not instructions[at].waits)
+    completed = sum(each.unit == 0 for each in instructions[:at])
+    instructions[at] = replace(instructions[at], waits=((0, completed),))
+    parts = equal_parts(replace(short, code=encode_all(instructions)), repeat.layers)
+    assert parts is None or not parts.first <= at < parts.end
+
+
+def test_parts_whose_steps_differ_are_not_equal() -> None:
+    """One address of a part in the middle is a stripe farther: its steps from and to its neighbours differ."""
+    *_, repeat = repeats_of(small())
+    short = repeat.short
+    instructions = decode_all(short.code)
+    middle = repeat.first + repeat.number // 2 * repeat.size
+    at = next(
+        at for at in range(middle, repeat.end) if getattr(instructions[at], "source_space", 0) == Space.DRAM
+    )
+    moved: Any = instructions[at]
+    stripe = short.hardware.port_timing(Space.DRAM).stripe_bytes
+    instructions[at] = replace(moved, source=moved.source + stripe)
+    parts = equal_parts(replace(short, code=encode_all(instructions)), repeat.layers)
+    assert parts is None or not parts.first <= at < parts.end
 
 
 @settings(max_examples=8, deadline=None)
