@@ -145,9 +145,8 @@ class Binary(Formatted, Grid):
                 if getattr(self, name) >= _FACTOR_LIMIT
             ]
         if self.activation and (of.arithmetic == "whole" or self.name in RELATIONS):
-            messages.append(
-                f"activation of {'int32' if of.arithmetic == 'whole' else 'a comparison'}; it may be none"
-            )
+            what = "a comparison" if self.name in RELATIONS else of.name
+            messages.append(f"activation of {what}; it may be none")
         if self.name not in RELATIONS:
             return messages + self.range_faults(self.low, self.high)
         return messages + (self._exact_faults() if SCALES[self.scale] == "exact" else [])

@@ -37,10 +37,11 @@ def caches_in_place(graph: Graph) -> Graph:
     if not outputs:
         raise GraphError(f"{graph.name}: gives nothing but caches; a model needs another output")
     tensors = list(graph.tensors)
-    for before, after in found.values():
+    updates = dict.fromkeys(found.values())  # several outputs may give back one cache
+    for before, after in updates:
         tensors[before] = replace(tensors[before], type=tensors[after].type)
-    befores = {before for before, _ in found.values()}
-    states = (*graph.states, *[State(*pair) for pair in found.values()])
+    befores = {before for before, _ in updates}
+    states = (*graph.states, *[State(*pair) for pair in updates])
     needed = {*outputs, *[after for _, after in states]}
     nodes: list[Node] = []
     for node in reversed(graph.nodes):

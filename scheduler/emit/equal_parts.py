@@ -83,7 +83,8 @@ _MOST_SIZES = 3
 def _normalized(program: Program) -> tuple[Code, Numbers]:
     """Return the words without addresses and counts of waits, and how far behind each wait is, [n, WAITS].
 
-    The distance is the completions between the awaited one and the instruction, and -1 where a wait is unused. Host calls have the number of their first equal row in the host-call table.
+    The distance is the completions between the awaited one and the instruction, and -1 where a wait is unused. Host
+    calls have the number of their first equal row in the host-call table.
     """
     code = np.array(program.code)
     done = _completed(program)

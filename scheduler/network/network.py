@@ -24,14 +24,7 @@ from npusim.kernels.lowering.work import Move, Pick, Work
 from npusim.kernels.operator.element_types import in_words, refusal
 from npusim.kernels.operator.operator import Alias, Call, Lowering, Operator, Part, Refusal
 from npusim.kernels.table import check_lacks, known, operator
-from npusim.scheduler.network.storage import (
-    Aliases,
-    Body,
-    HostStep,
-    Item,
-    join_aliases,
-    on_the_way,
-)
+from npusim.scheduler.network.storage import Aliases, Body, HostStep, Item, join_aliases, on_the_way
 
 if TYPE_CHECKING:
     from npusim.scheduler.network.periods import Shortened
@@ -208,16 +201,14 @@ class Network:
     def equal_items(self, index: int) -> list[int]:
         """Return the items of all equal parts that correspond to an item, itself included; none outside of them."""
         node = self.items[index].node
-        if (
-            self.parts is None
-            or not self.parts.begin <= node < self.parts.begin + self.parts.kept * self.parts.size
-        ):
+        if self.parts is None or not self.parts.begin <= node < self.parts.first:
             return []
-        begin = index
-        while begin and self.items[begin - 1].node == node:
-            begin -= 1
-        firsts = {item.node: number for number, item in reversed(list(enumerate(self.items)))}
-        return [firsts[each] + index - begin for each in self.parts.like(node)]
+        of_nodes: dict[int, list[int]] = {each: [] for each in self.parts.like(node)}
+        for number, item in enumerate(self.items):
+            if item.node in of_nodes:
+                of_nodes[item.node].append(number)
+        place = of_nodes[node].index(index)
+        return [numbers[place] for numbers in of_nodes.values() if place < len(numbers)]
 
 
 class _Checked(NamedTuple):
