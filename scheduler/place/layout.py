@@ -118,6 +118,12 @@ class MemoryLayout:
             address = place.arena.place(size, first, last)
             assert address is not None
             self._addresses[root] = address
+        if (parts := sharing.network.parts) is not None:
+            # Constants that several equal parts read come first: within the first part they would displace its own.
+            of_item = [(item.node - parts.begin) // parts.size for item in sharing.items]
+            for root, each in storages.items():
+                if each.constant and of_item[each.first] != of_item[each.last]:
+                    self.address(root)
 
     def space(self, tensor: int) -> Space:
         """Return the memory that holds a tensor outside of the scratchpad."""

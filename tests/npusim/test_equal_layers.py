@@ -125,6 +125,15 @@ def test_layers_of_a_decode_step_are_counted() -> None:
 
 
 @pytest.mark.slow
+def test_tables_that_all_layers_read_displace_nothing() -> None:
+    """Cosines and sines are no part of the first layer, whose constants would lie otherwise than those of the next."""
+    step = npusim.load("llama3.2_1b", sizes={"tokens": 1, "past": 2047, "batch": 1})
+    program = npusim.compile(step, "mobile-4096")
+    assert repeats_of(program)
+    assert "counted, not simulated" in execute(program, data=False).equal_layers
+
+
+@pytest.mark.slow
 def test_the_program_does_the_work_of_all_layers() -> None:
     """Multiply-accumulates, layers, names and constants are those of a compilation without equal parts."""
     graph, machine = graph_of(SMALL, 1, 64), npusim.hardware("mobile-4096")
