@@ -10,7 +10,7 @@ afterwards takes place that much later.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,7 +50,6 @@ class PartWatch:
         self.between: tuple[Moment, Moment] | None = None
         self.why = "the state of the machine is another one before each of them"
         self._before: Moment | None = None
-        self._completed: dict[int, dict[Unit, int]] = {}
         self._ranges: list[Range] = []
 
     def whole(self, record: Record) -> Record:
@@ -148,26 +147,23 @@ class _Lengthener:
         _, _, ready, _, _ = record.times
         return Record(
             record.units[positions],
-            [self._times(column) for column in record.times],
-            self._blocked_by(record.blocked_by, ready),
+            [self._column(cycles, cycles, self.cycles) for cycles in record.times],
+            self._column(record.blocked_by, ready, 0),
             [record.costs[position] for position in positions.tolist()],
             self.layer_of,
             self._accounts(record.accounts),
             list(map(self._transfers, self._before.transfers, self._after.transfers, record.transfers)),
         )
 
-    def _times(self, cycles: Times) -> Times:
-        """Return cycles of the whole program's instructions."""
-        whole = np.full(len(cycles) + self.repeat.copies * self.repeat.size, -1, np.int64)
-        for at, copies in self._recurring(cycles):
-            whole[at + copies * self.repeat.size] = cycles[at] + copies * self.cycles
-        return whole
+    def _column(self, values: NDArray[Any], cycles: Times, step: int) -> NDArray[Any]:
+        """Return a value of each instruction of the whole program.
 
-    def _blocked_by(self, values: NDArray[np.int8], cycles: Times) -> NDArray[np.int8]:
-        """Return what the whole program's instructions waited for last, which is known in the given cycles."""
-        whole = np.full(len(values) + self.repeat.copies * self.repeat.size, -1, np.int8)
+        values: one of each instruction of the short program, known in these cycles.
+        step:   how much larger a value is one part later.
+        """
+        whole = np.full(len(values) + self.repeat.copies * self.repeat.size, -1, values.dtype)
         for at, copies in self._recurring(cycles):
-            whole[at + copies * self.repeat.size] = values[at]
+            whole[at + copies * self.repeat.size] = values[at] + copies * step
         return whole
 
     def _recurring(self, cycles: Times) -> Iterator[tuple[Times, int]]:
@@ -181,13 +177,12 @@ class _Lengthener:
     def _transfers(self, first: int, end: int, log: Transfers) -> Transfers:
         """Return the transfers at a port, of which those from `first` to `end` are between the moments."""
         copies = self.repeat.copies
-        parts = [log[:end]]
-        for number in range(1, copies + 1):
-            part = log[first:end]
-            parts.append(part.at(part.started + number * self.cycles, part.ended + number * self.cycles))
-        rest = log[end:]
-        parts.append(rest.at(rest.started + copies * self.cycles, rest.ended + copies * self.cycles))
-        return Transfers.joined(parts)
+        recurring = [(log[first:end], number) for number in range(1, copies + 1)]
+        shifted = [
+            part.at(part.started + number * self.cycles, part.ended + number * self.cycles)
+            for part, number in (*recurring, (log[end:], copies))
+        ]
+        return Transfers.joined([log[:end], *shifted])
 
     def _accounts(self, counts: Sequence[Account]) -> list[Account]:
         """Return the action counts per layer; the last entry is that of the front end."""

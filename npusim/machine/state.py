@@ -78,11 +78,8 @@ class State:
         self.cycle = int(launch.env.now)
         self.rows: list[tuple[int, int]] = []
         self._events: dict[int, int] = {}
-        self._names: dict[int, str] = {}
-        for name, process in launch.processes.items():
-            self._names[id(process)] = name
-        for space, port in launch.ports.items():
-            self._names[id(port.process)] = f"port {space}"
+        self._names = {id(process): name for name, process in launch.processes.items()}
+        self._names |= {id(port.process): f"port {space}" for space, port in launch.ports.items()}
         queue = tuple(self._pending(entry) for entry in sorted(launch.env._queue) if entry[3].callbacks)
         self.content: tuple[Any, ...] = (
             queue,
