@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
@@ -89,10 +89,9 @@ def _normalized(program: Program) -> tuple[Code, Numbers]:
     code = np.array(program.code)
     done = _completed(program)
     behind = np.zeros((len(code), WAITS), np.int64)
-    for number in range(WAITS):
-        units, counts = (column(Barrier, code, f"wait{number}.{name}") for name in ("unit", "count"))
+    for number, (name, units, counts) in enumerate(_waits(code)):
         behind[:, number] = np.where(counts > 0, done[np.arange(len(code)), units] - counts, -1)
-        code = with_column(Barrier, code, f"wait{number}.count", np.zeros(len(code), np.int64))
+        code = with_column(Barrier, code, name, np.zeros(len(code), np.int64))
     for row, rows, name, spaces, addresses in _addresses(program.code):
         kept = np.where(spaces == Space.SCRATCHPAD, addresses, 0)
         code[rows] = with_column(row, code[rows], name, kept)
@@ -135,6 +134,12 @@ def _ends(call: HostCall) -> list[Placement]:
     return [place for place in (*call.inputs, *call.outputs) if place is not None]
 
 
+def _with_places(call: HostCall, change: Callable[[Placement], Placement]) -> HostCall:
+    """Return a host call with other placements, which are changed in the order of `_ends`."""
+    inputs = tuple(place and change(place) for place in call.inputs)
+    return replace(call, inputs=inputs, outputs=tuple(map(change, call.outputs)))
+
+
 def _calls(code: Code) -> tuple[Numbers, Numbers]:
     """Return which instructions call the host, and their rows of the host-call table."""
     at = np.flatnonzero(code[:, 0] == Call.opcode)
@@ -143,15 +148,7 @@ def _calls(code: Code) -> tuple[Numbers, Numbers]:
 
 def _first_equal(calls: Sequence[HostCall]) -> list[int]:
     """Return for each host call the first one that is equal but for names and addresses outside of the scratchpad."""
-    plain = [
-        replace(
-            call,
-            name="",
-            inputs=tuple(place and _plain(place) for place in call.inputs),
-            outputs=tuple(map(_plain, call.outputs)),
-        )
-        for call in calls
-    ]
+    plain = [replace(_with_places(call, _plain), name="") for call in calls]
     firsts: dict[str, list[int]] = {}
     found = []
     for number, call in enumerate(plain):
@@ -176,6 +173,13 @@ def _completed(program: Program) -> Numbers:
     for unit in PRODUCERS:
         done[1:, unit] = np.cumsum(units == unit)
     return done
+
+
+def _waits(code: Code) -> Iterator[tuple[str, Numbers, Numbers]]:
+    """Yield the waits of instructions: the name of the field with the count, the units, and the counts."""
+    for number in range(WAITS):
+        unit, count = f"wait{number}.unit", f"wait{number}.count"
+        yield count, column(Barrier, code, unit), column(Barrier, code, count)
 
 
 def _addresses(code: Code) -> Iterator[tuple[type[Instruction], Numbers, str, Numbers, Numbers]]:
@@ -285,12 +289,12 @@ def whole_program(repeat: Repeat) -> Program:
         )
     )
     code = np.array(short.code[positions])
-    per_part = _completed(short)[end] - _completed(short)[begin]
-    for number in range(WAITS):
-        units, counts = (column(Barrier, code, f"wait{number}.{name}") for name in ("unit", "count"))
+    done = _completed(short)
+    per_part = done[end] - done[begin]
+    for name, units, counts in _waits(code):
         # If parts are removed, an instruction behind them may wait for one of those. It would have ended long before.
         raised = np.where(counts > 0, np.maximum(counts + copy * per_part[units], 1), 0)
-        code = with_column(Barrier, code, f"wait{number}.count", raised)
+        code = with_column(Barrier, code, name, raised)
     for row, rows, name, spaces, addresses in _addresses(code):
         moved = addresses + _offsets(repeat, spaces, addresses, copy[rows])
         code[rows] = with_column(row, code[rows], name, moved)
@@ -371,14 +375,7 @@ def _host_calls(repeat: Repeat, numbers: Numbers, copy: Numbers) -> tuple[HostCa
     def later(place: Placement) -> Placement:
         return replace(place, address=next(left))
 
-    return tuple(
-        replace(
-            call,
-            inputs=tuple(place and later(place) for place in call.inputs),
-            outputs=tuple(map(later, call.outputs)),
-        )
-        for call in calls
-    )
+    return tuple([_with_places(call, later) for call in calls])
 
 
 def _lengthened_image(repeat: Repeat, image: MemoryImage) -> MemoryImage:
