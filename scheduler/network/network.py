@@ -241,12 +241,17 @@ def _check(graph: Graph) -> _Checked:
     return found
 
 
-def check_whole(graph: Graph, hardware: Hardware) -> None:
-    """Check of a graph what `prepare` checks before it looks at single nodes. Raises GraphError and CompileError."""
+def check_whole(graph: Graph, hardware: Hardware) -> _Checked:
+    """Check a graph as a whole, without the rules of its operators, and return what the checks found.
+
+    Raises GraphError for a graph that is not well formed, HardwareError for a machine that lacks operators which npusim
+    does not have, CompileError for tensors that do not fit into the memories.
+    """
     check_lacks(hardware)
     found = _check(graph)
     _require_room(graph, hardware, found)
     require_known(graph)
+    return found
 
 
 def prepare(graph: Graph, hardware: Hardware) -> Network:
@@ -255,8 +260,7 @@ def prepare(graph: Graph, hardware: Hardware) -> Network:
     Raises GraphError for a graph that is not well formed and for operators that are malformed or unknown, HardwareError
     for a machine that lacks operators which npusim does not have.
     """
-    check_whole(graph, hardware)
-    found = _check(graph)
+    found = check_whole(graph, hardware)
     own = {id(node) for node in graph.nodes}
     graph = simplify(graph, hardware)
     answers = Answers()
