@@ -237,15 +237,16 @@ def _fused(
 
 
 def _room_beside(residents: Residents, items: tuple[int, ...], links: tuple[Link, ...]) -> int:
-    """Return the scratchpad bytes beside all storages that are resident at any item of a chain, without its links.
+    """Return the scratchpad bytes that the stripes of a chain can take.
 
-    The first stage's inputs are read until the last stripe, and the last stage's results begin with the first one.
-    Stripes of two buffers that fit beside some of these storages only get one, and the units wait for each other.
+    All storages that are resident at some item of the chain take room from its first stripe to its last, because each
+    stripe passes all stages. The links do not, because stripes replace them. With less room a link would get one buffer
+    instead of two, and the units would wait for each other.
     """
-    spans, sizes = residents.sharing.spans, residents.sharing.size_bytes
-    roots = residents.roots.difference([link.root for link in links])
-    beside = [root for root in roots if spans[root].start <= items[-1] and items[0] < spans[root].stop]
-    return residents.capacity_bytes - sum([sizes[root] for root in beside])
+    sizes = residents.sharing.size_bytes
+    replaced = residents.roots.intersection([link.root for link in links])
+    taken = residents.live_bytes_during(items[0], items[-1]) - sum([sizes[root] for root in replaced])
+    return residents.capacity_bytes - taken
 
 
 class Bands:

@@ -116,9 +116,9 @@ class Residents:
         """Return True if an item's weights may be packed: they are if the hardware unpacks them and it saves bytes."""
         return index not in self.choices.unpacked
 
-    def live_bytes_of_pair(self, first: int) -> int:
-        """Return the bytes of the resident storages that are live at an item or at the next one."""
-        return self.live_bytes[first] + self.arriving_bytes[first + 1]
+    def live_bytes_during(self, first: int, last: int) -> int:
+        """Return the bytes of the resident storages that are live at any item from `first` to `last`, both included."""
+        return self.live_bytes[first] + sum(self.arriving_bytes[first + 1 : last + 1])
 
     def budget(self, index: int) -> int:
         """Return the bytes that the tile buffers of a work may take."""

@@ -83,7 +83,7 @@ def _best(residents: Residents, first: int) -> tuple[float, Weave | None]:
         residents.cycles(first) + residents.cycles(first + 1),
         residents.computing_cycles(first) + residents.computing_cycles(first + 1),
     )
-    room = residents.capacity_bytes - residents.live_bytes_of_pair(first)
+    room = residents.capacity_bytes - residents.live_bytes_during(first, first + 1)
     known, key = (
         residents.network.memo.of(_Best),
         (_pair_key(residents, first, works), chosen, alone, computing, room),
