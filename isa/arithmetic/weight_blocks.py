@@ -15,9 +15,9 @@ from npusim.isa.base.block_format import BlockFormat
 
 
 def unpacked(packed: NDArray[np.uint8], bits: int, count: int) -> NDArray[np.uint8]:
-    """Unpack unsigned elements of 2, 4 or 8 bits from bytes [rows, n] to [rows, count].
+    """Return elements of 2, 4 or 8 bits as uint8, one per element: [rows, count].
 
-    The first element of a byte is in its lowest bits.
+    packed: the bytes that hold them, [rows, bytes]. The first element of a byte is in its lowest bits.
     """
     shifts = np.arange(0, 8, bits, dtype=np.uint8)
     spread: NDArray[np.uint8] = (packed[..., None] >> shifts) & np.uint8(0xFF >> 8 - bits)
@@ -27,9 +27,11 @@ def unpacked(packed: NDArray[np.uint8], bits: int, count: int) -> NDArray[np.uin
 def centred(
     packed: NDArray[np.uint8], zeros: NDArray[np.uint8] | None, form: BlockFormat, inner: int
 ) -> NDArray[np.int32]:
-    """Unpack weights and subtract their zero points: [channels, blocks, block].
+    """Return integer weights minus the zero points of their blocks: [channels, blocks, block].
 
-    packed, zeros: the bytes of weights and zero points, [channels, bytes]. Elements behind the last weight are 0.
+    packed, zeros: the bytes of weights and zero points, [channels, bytes]. Without `zeros`, all zero points are
+                   2 ** (bits - 1).
+    inner:         weights of a channel. The last block is filled up with 0.
     """
     blocks = form.blocks(inner)
     whole = unpacked(packed, form.bits, blocks * form.block).astype(np.int32)
@@ -43,7 +45,10 @@ def centred(
 
 
 def dequantised(steps: NDArray[np.int32], scales: NDArray[Any], inner: int, dtype: Any) -> NDArray[Any]:
-    """Multiply `centred` weights by their scales in float32, and round to `dtype`: [channels, inner]."""
+    """Return the floating-point weights [channels, inner], products in float32 that are rounded to `dtype`.
+
+    steps, scales: weights minus zero points as `centred` returns them, and the scale of each block [channels, blocks].
+    """
     with np.errstate(over="ignore"):
         reals = steps.astype(np.float32) * scales.astype(np.float32)[..., None]
         weights: NDArray[Any] = reals.reshape(len(steps), -1)[:, :inner].astype(dtype)
@@ -51,7 +56,10 @@ def dequantised(steps: NDArray[np.int32], scales: NDArray[Any], inner: int, dtyp
 
 
 def sums_of_blocks(values: NDArray[Any], steps: NDArray[np.int32], scales: NDArray[Any]) -> Float32Array:
-    """Return float32 sums [rows, channels] of products of integers [rows, inner] with `centred` weights.
+    """Return the product of integer values and weights in blocks as float32: [rows, channels].
+
+    values:        integers [rows, inner].
+    steps, scales: weights minus zero points as `centred` returns them, and the scale of each block [channels, blocks].
 
     The sum of a block is exact. It is rounded to float32 and multiplied by the block's scale, and the product is added
     to the sum of the blocks before it. Each step rounds to float32.

@@ -1,10 +1,12 @@
-"""The storage format of weights that are quantized in blocks. It does not import numpy, for front ends without it.
+"""The storage format of weights that are quantized in blocks, each with a scale and perhaps a zero point.
 
 The weights of an output channel are cut into blocks along the dot product. A weight is an unsigned integer q of 2, 4
 or 8 bits and stands for (q - zero point) * scale, with a float16 or float32 scale for each block. The zero point is
 that of the block or, without zero points, 2 ** (bits - 1). Elements of less than a byte fill a byte from its lowest
 bits on. All blocks of a channel are stored whole, the last one too, and its zero points fill whole bytes. ONNX Runtime
 stores the weights of MatMulNBits in this way.
+
+Nothing here imports numpy, because front ends check the sizes of files without it.
 """
 
 from __future__ import annotations

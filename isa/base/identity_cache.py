@@ -24,16 +24,16 @@ class IdentityCache(Generic[Value]):
         return len(self._values)
 
     def of(self, source: Source, compute: Callable[[Source], Value]) -> Value:
-        """Return the value of an object, which `compute` gives at the first call."""
+        """Return the cached value of an object. Without one, call `compute` with the object and cache its result."""
         value = self.get(source)
         return self.put(source, compute(source)) if value is None else value
 
     def get(self, source: object) -> Value | None:
-        """Return the value of an object; None if there is none."""
+        """Return the cached value of an object; None if there is none."""
         return self._values.get(id(source))
 
     def put(self, source: object, value: Value) -> Value:
-        """Store and return the value of an object. It replaces an earlier one."""
+        """Cache a value of an object in place of any earlier one, and return it."""
         if id(source) not in self._values:
             weakref.finalize(source, self._values.pop, id(source), None)
         self._values[id(source)] = value

@@ -131,7 +131,7 @@ def text(
     *,
     follow: bool = True,
 ) -> str:
-    """Return the text of a UTF-8 file; arguments are those of `opened`. Raises `fault`, also for other bytes."""
+    """Return the text of a file. Arguments are those of `opened`. Raises `fault`, also if it is not UTF-8 text."""
     prefix = _prefix(path, shown)
     with opened(path, kind, fault, shown, follow=follow) as file:
         head = file.read(4096)
@@ -159,7 +159,10 @@ def mapped(
 def part(
     path: str | Path, kind: Kind, offset: int, size: int, fault: type[NpusimError], shown: str
 ) -> memoryview | None:
-    """Return `size` bytes of the file from `offset` on, None if it does not have them; many bytes are mapped."""
+    """Return `size` bytes of a file, which begin at `offset`; None if the file ends before them.
+
+    A large part is memory-mapped and read from disk on access. Other arguments and faults are those of `opened`.
+    """
     with opened(path, kind, fault, shown) as file:
         if offset < 0 or offset + size > os.fstat(file.fileno()).st_size:
             return None

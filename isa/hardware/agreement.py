@@ -164,9 +164,12 @@ def claim_to_dict(claim: Agreement | None, words: str) -> dict[str, Any]:
 
 @cache
 def agreements(preset: str | None = None) -> tuple[Agreement, ...]:
-    """Return all agreements in the order of docs/silicon.md; the first one of a preset is the one that is quoted.
+    """Return how closely presets agree with each source of reference values, in the order of docs/silicon.md.
 
-    preset: the preset whose rows alone are read, because parsing all of them is a hundredth of a small run.
+    Reports quote the first agreement of a preset and quantity.
+
+    preset: return the agreements of this preset only. No others are parsed, because parsing all of them takes a
+            hundredth of a small run.
     """
     _, *rows = FILE.read_text(encoding="utf-8").split(_ROW)
     chosen = [row for row in rows if preset is None or row.startswith(f'preset = "{preset}"')]

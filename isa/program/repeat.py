@@ -1,4 +1,4 @@
-"""How a program repeats: equal parts that follow one another, each with its data a fixed distance behind the last.
+"""Programs of equal parts that follow one another, each with its data at a fixed distance from that of the part before.
 
 A program that was compiled from a shortened network carries the short program and how it was lengthened. The machine
 may then simulate the short one, if it proves that every further part takes the same cycles.
@@ -27,7 +27,7 @@ class Range(NamedTuple):
 
 
 class Repeat(NamedTuple):
-    """A short program, and the parts of it that the whole program has more often.
+    """A program described by a short one with fewer of its equal parts.
 
     first:  the first instruction of the first of `number` equal parts.
     size:   instructions of a part.

@@ -86,7 +86,7 @@ def load(program: Program, hardware: Hardware) -> Loaded:
 
 
 class Watch(Protocol):
-    """Looks at the machine where the code of a launch has gaps, and completes what the launch recorded."""
+    """An observer of a launch. It sees the machine at each gap in the code, and may extend what the launch records."""
 
     def see(self, launch: Launch, position: int) -> None:
         """Look at the machine before the fetch of the instruction behind a gap."""

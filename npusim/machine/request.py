@@ -128,11 +128,11 @@ class Grants:
 
 
 _MOST_GRANTS = 1 << 16
-"""Number of grants that a table of transfers keeps, some 4 MiB. When there are more, it begins anew."""
+"""Capacity of a `GrantTable` in grants, some 4 MiB. A full table is cleared."""
 
 
 class GrantTable:
-    """The grants of the transfers at one port. Programs transfer few shapes, each of them often.
+    """A cache of the grants of transfers at one port, because programs transfer few shapes, each of them often.
 
     The key of a transfer is its shape and where it begins in a row, or its bursts if that is a single grant.
     """

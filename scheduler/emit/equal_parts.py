@@ -53,8 +53,7 @@ class Parts(NamedTuple):
 def equal_parts(program: Program, layers: int) -> Parts | None:
     """Return the longest run of equal parts of a program, each with so many layers; None if there are fewer than 3.
 
-    What an instruction accesses outside of the scratchpad is the same distance from that of the part before, in all of
-    them.
+    From each part to the next one, an address outside of the scratchpad rises by a step that is the same for all parts.
     """
     counts = np.bincount(program.layer_of, minlength=len(program.layers))
     sums = np.convolve(counts, np.ones(layers, np.int64), "valid")
@@ -81,10 +80,11 @@ _MOST_SIZES = 3
 
 
 def _normalized(program: Program) -> tuple[Code, Numbers]:
-    """Return the words without addresses and counts of waits, and how far behind each wait is, [n, WAITS].
+    """Return the instruction words in a form in which those of equal parts are equal, and their relative waits.
 
-    The distance is the completions between the awaited one and the instruction, and -1 where a wait is unused. Host
-    calls have the number of their first equal row in the host-call table.
+    The words have no addresses outside of the scratchpad and no counts of waits. Host calls have the number of their
+    first equal row in the host-call table. A relative wait, [n, WAITS], is the number of completions between the
+    awaited one and the instruction, and -1 where a wait is unused.
     """
     code = np.array(program.code)
     done = _completed(program)
@@ -222,7 +222,7 @@ def aligned(program: Program, parts: Parts, stripe_bytes: int) -> tuple[Program,
 
 
 def ranges_of(program: Program, parts: Parts) -> tuple[Range, ...] | None:
-    """Return what the parts of a program access at different addresses; None if these do not form separate ranges.
+    """Return the address ranges in which each part accesses its own data; None if these ranges are not separate.
 
     Separate means: no row of a memory belongs to two of them, or to one and to what all parts access alike. Steps are
     whole stripes, so every part finds its rows in the same banks. What follows the parts does not go back before the
@@ -272,9 +272,9 @@ def ranges_of(program: Program, parts: Parts) -> tuple[Range, ...] | None:
 
 
 def whole_program(repeat: Repeat) -> Program:
-    """Return the program with all copies of the last part; negative ones are removed.
+    """Return the program in which the last part is repeated. A negative number of copies removes parts instead.
 
-    Its layers and tensors are still those of the short one.
+    Layers and tensors are still those of the short program.
     """
     short, end, size, copies = repeat.short, repeat.end, repeat.size, repeat.copies
     begin, kept = end - size, end + min(copies, 0) * size
@@ -318,7 +318,7 @@ def whole_program(repeat: Repeat) -> Program:
 
 
 def with_fewer_parts(repeat: Repeat) -> Repeat:
-    """Return how the same program repeats if its short form has only 3 of the equal parts.
+    """Return the description of the same program by a short form with only 3 of the equal parts.
 
     Its buffers are left out, because only the machine executes it.
     """
@@ -337,7 +337,7 @@ def with_fewer_parts(repeat: Repeat) -> Repeat:
 
 
 def _with_fewer_parts(range_: Range, ranges: Sequence[Range], removed: int) -> Range:
-    """Return where a range is if all ranges of its memory have fewer parts."""
+    """Return an address range as it is after `removed` parts were taken out of all ranges of its memory."""
     below = sum(each.step for each in ranges if each.space == range_.space and each.end <= range_.first)
     first, last = range_.first - removed * below, range_.last - removed * (below + range_.step)
     return range_._replace(first=first, last=last, end=range_.end - removed * (below + range_.step))

@@ -9,7 +9,7 @@ from npusim.scheduler.network.storage import Aliases
 
 
 def update_in_place(graph: Graph, aliases: Aliases, updates: Sequence[int]) -> tuple[Aliases, set[int]]:
-    """Let the results of updates take the place of what they update, and return the nodes that then copy nothing.
+    """Let results share the memory of the tensors that they update, and return the nodes that then copy nothing.
 
     updates: the nodes that write into a copy of their first input. No copy is needed if the input is the old value of
     the state whose next value they give. Nor is it for what is neither a model input or output nor a constant, if no

@@ -53,7 +53,10 @@ def by_parts(shape: BlockShape, problem: Problem) -> bool:
 
 
 def input_sides(shape: BlockShape, problem: Problem, height: Any, width: Any) -> tuple[Any, Any]:
-    """Return rows and columns of the input block of an output block, in whole micro-blocks; integers or arrays."""
+    """Return the rows and columns of the input that an output block reads, rounded up to whole micro-blocks.
+
+    height, width: those of the output block, integers or arrays.
+    """
     rows = min((problem.kernel_height - 1) * problem.dilation_height + 1, shape.kernel_side)
     columns = min((problem.kernel_width - 1) * problem.dilation_width + 1, shape.kernel_side)
     return (
@@ -63,14 +66,14 @@ def input_sides(shape: BlockShape, problem: Problem, height: Any, width: Any) ->
 
 
 def _order(shape: BlockShape, problem: Problem) -> tuple[bool, int]:
-    """Return whether the order is part-kernel, and the input channels of a block."""
+    """Return whether a problem is computed part-kernel first (`by_parts`), and the input channels of a block."""
     parts = by_parts(shape, problem)
     deep = shape.part_kernel_channels if parts else shape.depth_first_channels
     return parts, rounded(min(problem.ifm_depth, deep), _INPUT_GRAIN)
 
 
 def smallest_fits(shape: BlockShape, problem: Problem) -> bool:
-    """Return whether the smallest block, of one micro-block's height and width and the fewest channels, fits."""
+    """Return whether the smallest block fits: one micro-block high and wide, with the fewest channels."""
     height, width = shape.micro_height, shape.micro_width
     rows, columns = input_sides(shape, problem, height, width)
     depth = min(_depths(shape, problem.ofm_depth))
@@ -182,7 +185,11 @@ def _costs(shape: BlockShape, problem: Problem, depth: int, under: int) -> tuple
 
 
 def _fits(shape: BlockShape, problem: Problem, outputs: Any, inputs: Any, depth: int, under: int) -> Any:
-    """Return whether two blocks of inputs and two of sums fit into the buffer; integers or arrays of positions."""
+    """Return whether a block fits into the buffer, which holds its inputs and its accumulators twice.
+
+    outputs, inputs: positions of the output block and of its input block, rows times columns; integers or arrays.
+    depth, under:    output channels and input channels of the block.
+    """
     input_bytes = inputs * rounded(under, _INPUT_GRAIN) * problem.value_bytes
     sum_bytes = outputs * rounded(depth, _INPUT_GRAIN) * _ACCUMULATOR_BYTES
     needed_kib = _banks(input_bytes, shape.input_grain) + _banks(sum_bytes, shape.accumulator_grain)
@@ -190,5 +197,5 @@ def _fits(shape: BlockShape, problem: Problem, outputs: Any, inputs: Any, depth:
 
 
 def _banks(size_bytes: Any, grain: int) -> Any:
-    """Return the KiB of a double buffer of `size_bytes` each, rounded up to a multiple of `grain` KiB."""
+    """Return the KiB that two buffers of `size_bytes` take together, rounded up to a multiple of `grain` KiB."""
     return rounded(2 * -(-size_bytes // _BANK_BYTES), grain)
