@@ -31,7 +31,7 @@ from npusim.scheduler.emit.equal_parts import (
     with_fewer_parts,
 )
 from npusim.scheduler.network.network import Network, check_whole, prepare
-from npusim.scheduler.network.periods import Shortened, shortened
+from npusim.scheduler.network.periods import Shortened, origins, shortened
 
 KEPT = 8
 """Equal layers of the shortened network. A large scratchpad needs up to 4 until its placements recur, the machine 3 to
@@ -140,23 +140,19 @@ class _Places:
         self._behind = parts.kept - (last_layer + 1 - parts.begin) // parts.size
         ends = (*parts.graph.inputs, *parts.graph.outputs, *(state.before for state in parts.graph.states))
         self._known = dict(zip(ends, (*short.inputs, *short.outputs, *short.states), strict=True))
-        self._first_uses: dict[int, tuple[int, int]] = {}
-        for number, node in enumerate(graph.nodes):
-            for position, tensor in enumerate((*node.inputs, *node.outputs)):
-                if tensor is not None:
-                    self._first_uses.setdefault(tensor, (number, position))
+        self._origins = origins(graph)
 
     def of(self, tensor: int) -> Placement:
         """Return the placement of a tensor of the whole graph."""
         parts, graph = self._parts, self._graph
         like, later = tensor, 0
-        if tensor in self._first_uses:
-            number, position = self._first_uses[tensor]
+        if tensor in self._origins:
+            number, position = self._origins[tensor]
             short = parts.shortened_node(number)
             later = (number - short) // parts.size
             if tensor not in self._known:
                 node = graph.nodes[short]
-                found = (*node.inputs, *node.outputs)[position]
+                found = node.outputs[position] if position >= 0 else node.inputs[~position]
                 assert found is not None
                 like = found
         place, each = self._known[like], graph.tensors[tensor]

@@ -55,14 +55,12 @@ class Shortened(NamedTuple):
 
     def shortened_node(self, number: int) -> int:
         """Return the node of the shortened graph that is or stands for a node of the whole one."""
-        stop = self.first + self.removed * self.size
+        removed = self.removed * self.size
         if number < self.first:
             return number
-        return (
-            number - self.removed * self.size
-            if number >= stop
-            else self.first - self.size + (number - self.first) % self.size
-        )
+        if number >= self.first + removed:
+            return number - removed
+        return self.first - self.size + (number - self.first) % self.size
 
 
 def shortened(graph: Graph, kept: int) -> Shortened | None:
@@ -80,22 +78,29 @@ def shortened(graph: Graph, kept: int) -> Shortened | None:
     return None if short is None else Shortened(short, first, size, removed, begin)
 
 
-class _Wiring:
-    """The nodes of a graph as keys that are equal for equal calls, and where each operand comes from.
+def origins(graph: Graph) -> dict[int | None, tuple[int, int]]:
+    """Return the node and the position of the operand that defines each tensor.
 
-    keys:   one number per node.
-    origin: node and position of the operand that defines each tensor: its output or, if nothing computes it, its first
-            use as an input, counted from -1 down.
+    That is an output or, for a tensor that nothing computes, its first use as an input, counted from -1 down.
+    """
+    origin: dict[int | None, tuple[int, int]] = {}
+    for number, node in enumerate(graph.nodes):
+        for position, tensor in enumerate(node.inputs):
+            origin.setdefault(tensor, (number, ~position))
+        for position, tensor in enumerate(node.outputs):
+            origin[tensor] = number, position
+    return origin
+
+
+class _Wiring:
+    """The nodes of a graph as keys that are equal for equal calls, and where each operand comes from (`origins`).
+
+    keys: one number per node.
     """
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.origin: dict[int | None, tuple[int, int]] = {}
-        for number, node in enumerate(graph.nodes):
-            for position, tensor in enumerate(node.inputs):
-                self.origin.setdefault(tensor, (number, ~position))
-            for position, tensor in enumerate(node.outputs):
-                self.origin[tensor] = number, position
+        self.origin = origins(graph)
         states = {tensor: position for state in graph.states for position, tensor in enumerate(state)}
         inputs, outputs = set(graph.inputs), set(graph.outputs)
         numbers: dict[Hashable, int] = {}
