@@ -329,7 +329,7 @@ class Operator:
         """
         if hardware.lacks(self.name):
             return Refusal(LACKS.format(hardware.name))
-        if (row := self.arithmetic(call)) is not None and row.on_host and row in self.arithmetics:
+        if (row := self.arithmetic(call)) is not None and row.on_host:
             return Refusal(f"runs on the host: {row.on_host}")
         rows = self._lowerings(call)
         apt = [row for row in rows if row.rules and row.rules[0](call)]

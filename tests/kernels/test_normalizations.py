@@ -9,6 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from npusim.isa.base.tensor import TensorType
+from npusim.isa.hardware.file import hardware
 from npusim.kernels.operator.operator import Call
 from npusim.kernels.table import operator
 
@@ -76,6 +77,15 @@ def test_layer_normalization(begin: int, dtype: str) -> None:
     found = normalized("layer_normalization", [x, scale, bias], dtype, begin_axis=begin, epsilon=0.001)
     expected = moments(x, tuple(range(begin, 3)), 0.001) * scale + bias
     np.testing.assert_allclose(found, expected, rtol=TOLERANCE[dtype], atol=5 * TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+def test_a_layer_normalization_of_floats_needs_float_lanes(dtype: str) -> None:
+    kinds = [TensorType(dtype, shape) for shape in ((2, 8), (8,), (8,))]
+    call = Call(given("layer_normalization", begin_axis=1), tuple(kinds), (kinds[0],), {})
+    assert operator("layer_normalization").host_reason(call, hardware("edge-128")).words == (
+        "runs on the host: no unit computes it as a whole, and its parts need float lanes"
+    )
 
 
 @pytest.mark.parametrize("axes", [(0,), (1,), (2,), (0, 2), (0, 1, 2)])
