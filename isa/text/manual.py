@@ -218,9 +218,13 @@ def _occupancy(row: type[Instruction]) -> list[Any]:
 
 
 def _example(row: type[Instruction]) -> Instruction:
-    """Return an example instruction that shows how fields are written: its first few fields are set."""
-    shown = row.specs[:4]
-    fields: dict[str, Any] = {spec.name: spec.high if spec.choices else min(16, spec.high) for spec in shown}
+    """Return a legal example of how fields are written: the first few are set, and of the others those that must be."""
+    fields: dict[str, Any] = {}
+    for place, spec in enumerate(row.specs):
+        values: Sequence[int] = (0, 1, min(16, spec.high))
+        if place < 4:
+            values = range(spec.high, -1, -1) if spec.choices else values[2:]
+        fields[spec.name] = min(values, key=lambda value: len(row(**{**fields, spec.name: value}).faults()))
     return row(waits=((PRODUCERS[0], 1),), **fields)
 
 
