@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from math import prod
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,12 +86,32 @@ class IndexParameters(parameters.Parameters):
 
 
 class GatherParameters(IndexParameters):
-    """axis: the indexed axis of the values, counted from the front; batch_dims: leading axes that values and indices
-    share.
+    """axis: the (first) indexed axis of the values, counted from the front; batch_dims: leading axes that values and
+    indices share.
     """
 
     axis: Size = 0
     batch_dims: Size = 0
+
+
+def table_counts(call: Call[GatherParameters]) -> tuple[int, int]:
+    """Return the number of batches, and the number of tables in a batch: one for each place before the indexed axis."""
+    shape, how = input_type(call).shape, call.parameters
+    return prod(shape[: how.batch_dims]), prod(shape[how.batch_dims : how.axis])
+
+
+def numpy_index(call: Call[GatherParameters], values: Values, limits: tuple[int, ...]) -> tuple[Any, ...]:
+    """Return the checked indices as numpy's index of the selected rows of an array [batches, tables, *limits, ...]."""
+    batches, tables = table_counts(call)
+    places = checked(call, values, 1, limits).reshape(batches, 1, -1, len(limits))
+    return np.arange(batches)[:, None, None], np.arange(tables)[None, :, None], *np.moveaxis(places, -1, 0)
+
+
+def picking(call: Call[GatherParameters], limits: tuple[int, ...], indices: tuple[int, ...]) -> Picking:
+    """Return the pick of rows of the first input; `indices` is the shape of the indices without their numbers."""
+    rows = prod(indices[call.parameters.batch_dims :])
+    row = prod(input_type(call).shape[call.parameters.axis + len(limits) :])
+    return Picking(("in", 0), ("in", 1), *table_counts(call), rows, limits, row, call.parameters.bounds)
 
 
 def _gather_limits(call: Call[GatherParameters]) -> tuple[int, ...]:
@@ -99,12 +119,10 @@ def _gather_limits(call: Call[GatherParameters]) -> tuple[int, ...]:
 
 
 def _gather_reference(call: Call[GatherParameters], values: Values) -> list[Array]:
-    shape, batch_dims, axis = input_type(call).shape, call.parameters.batch_dims, call.parameters.axis
-    batches, between = prod(shape[:batch_dims]), prod(shape[batch_dims:axis])
-    source = input_value(values).reshape(batches, between, shape[axis], prod(shape[axis + 1 :]))
-    indices = checked(call, values, 1, _gather_limits(call)).reshape(batches, 1, -1)
-    rows = np.arange(batches)[:, None, None], np.arange(between)[None, :, None], indices
-    return [np.ascontiguousarray(source[rows]).reshape(call.outputs[0].shape)]
+    limits, inner = _gather_limits(call), prod(input_type(call).shape[call.parameters.axis + 1 :])
+    tables = input_value(values).reshape(*table_counts(call), *limits, inner)
+    rows = tables[numpy_index(call, values, limits)]
+    return [np.ascontiguousarray(rows).reshape(call.outputs[0].shape)]
 
 
 def _axes(call: Call[GatherParameters]) -> bool:
@@ -126,18 +144,7 @@ _gather_gathered_shape = rules.inferred(
 
 
 def _gather_gathering(call: Call[GatherParameters]) -> Picking:
-    shape, indices = input_type(call).shape, input_type(call, 1).shape
-    axis, batch_dims = call.parameters.axis, call.parameters.batch_dims
-    return Picking(
-        tables=("in", 0),
-        indices=("in", 1),
-        batches=prod(shape[:batch_dims]),
-        repeats=prod(shape[batch_dims:axis]),
-        rows=prod(indices[batch_dims:]),
-        limits=_gather_limits(call),
-        row=prod(shape[axis + 1 :]),
-        bounds=call.parameters.bounds,
-    )
+    return picking(call, _gather_limits(call), input_type(call, 1).shape)
 
 
 def _gather_workload(call: Call) -> Workload:

@@ -14,18 +14,22 @@ from npusim.kernels.lowering.pick import Picking, lowering
 from npusim.kernels.operator import rules
 from npusim.kernels.operator.operands import input_type, input_value, like_input, move
 from npusim.kernels.operator.operator import Call, Operator, Values
-from npusim.kernels.operator.parameters import Size
-from npusim.kernels.operators.movement.indexing import IndexParameters, checked, known_indices
+from npusim.kernels.operators.movement.indexing import (
+    GatherParameters,
+    known_indices,
+    numpy_index,
+    picking,
+    table_counts,
+)
 
 
-class ScatterNdParameters(IndexParameters):
+class ScatterNdParameters(GatherParameters):
     """reduction: how an update combines with the value there; "none": it replaces it, the last of several wins.
-    axis: the first axis of the data that indices count along; batch_dims: leading axes that data and indices share.
+
+    The other parameters are those of a gather of the updates from the result.
     """
 
     reduction: Literal["none", "add", "mul", "max", "min"] = "none"
-    axis: Size = 0
-    batch_dims: Size = 0
 
 
 _COMBINE = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
@@ -39,14 +43,11 @@ def _scatter_limits(call: Call[ScatterNdParameters]) -> tuple[int, ...]:
 def _scatter_nd_reference(call: Call[ScatterNdParameters], values: Values) -> list[Array]:
     """Apply one update after the other, in their order."""
     result: Any = input_value(values).copy()
-    limits, shape = _scatter_limits(call), input_type(call).shape
-    axis, batch_dims = call.parameters.axis, call.parameters.batch_dims
-    batches, between = prod(shape[:batch_dims]), prod(shape[batch_dims:axis])
-    inner = shape[axis + len(limits) :]
-    places = checked(call, values, 1, limits).reshape(batches, 1, -1, len(limits))
-    updates: Any = input_value(values, 2).reshape(batches, between, -1, *inner)
-    view = result.reshape(batches, between, *limits, *inner)
-    rows = np.arange(batches)[:, None, None], np.arange(between)[None, :, None], *np.moveaxis(places, -1, 0)
+    limits, counts = _scatter_limits(call), table_counts(call)
+    inner = input_type(call).shape[call.parameters.axis + len(limits) :]
+    updates: Any = input_value(values, 2).reshape(*counts, -1, *inner)
+    view = result.reshape(*counts, *limits, *inner)
+    rows = numpy_index(call, values, limits)
     combine = _COMBINE.get(call.parameters.reduction)
     with np.errstate(all="ignore"):
         if combine is None:
@@ -82,20 +83,8 @@ def _replaces(call: Call[ScatterNdParameters]) -> bool:
 
 
 def _scattering(call: Call[ScatterNdParameters]) -> Picking:
-    shape, limits = input_type(call).shape, _scatter_limits(call)
-    axis, batch_dims = call.parameters.axis, call.parameters.batch_dims
-    return Picking(
-        tables=("out", 0),
-        indices=("in", 1),
-        batches=prod(shape[:batch_dims]),
-        repeats=prod(shape[batch_dims:axis]),
-        rows=prod(input_type(call, 1).shape[batch_dims:-1]),
-        limits=limits,
-        row=prod(shape[axis + len(limits) :]),
-        bounds=call.parameters.bounds,
-        dense=("in", 2),
-        updated=("in", 0),
-    )
+    gather = picking(call, _scatter_limits(call), input_type(call, 1).shape[:-1])
+    return gather._replace(tables=("out", 0), dense=("in", 2), updated=("in", 0))
 
 
 SCATTER_ND = Operator(
