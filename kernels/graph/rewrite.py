@@ -34,35 +34,40 @@ def _fold_indices(graph: Graph, hardware: Hardware) -> Graph:
     if not any(node.op == "select_v2" for node in graph.nodes):
         return graph
     ends = {*graph.outputs, *(state.after for state in graph.states)}
-    readers: dict[int | None, list[int]] = {}
-    writers: dict[int | None, int] = {}
-    for number, node in enumerate(graph.nodes):
-        writers.update(dict.fromkeys(node.outputs, number))
-        for operand in node.inputs:
-            readers.setdefault(operand, []).append(number)
+    readers = _readers(graph)
+    writers: dict[int | None, int] = {
+        output: number for number, node in enumerate(graph.nodes) for output in node.outputs
+    }
     nodes: list[Node | None] = list(graph.nodes)
     for number, select in enumerate(graph.nodes):
         parts = _wrapped_index(graph, select, writers)
-        alone = all(readers[graph.nodes[part].outputs[0]] == [number] for part in parts)
-        takers = readers.get(select.outputs[0], [])
+        alone = all(readers[graph.nodes[part].outputs[0]] == {number} for part in parts)
+        takers = readers.get(select.outputs[0])
         removed = [tensor for place in (*parts, number) for tensor in graph.nodes[place].outputs]
         if not parts or not alone or not takers or not ends.isdisjoint(removed):
             continue
-        changed = [_from_end(graph, graph.nodes[taker], select, parts, hardware) for taker in takers]
-        if None not in changed:
-            for place in (*parts, number):
-                nodes[place] = None
-            for taker, other in zip(takers, changed, strict=True):
-                nodes[taker] = other
+        changed = {taker: _from_end(graph, graph.nodes[taker], select, parts, hardware) for taker in takers}
+        if None not in changed.values():
+            for place, node in {**dict.fromkeys((*parts, number)), **changed}.items():
+                nodes[place] = node
     return replace(graph, nodes=tuple([node for node in nodes if node is not None]))
+
+
+def _readers(graph: Graph) -> dict[int | None, set[int]]:
+    """Return the numbers of the nodes that read each tensor."""
+    readers: dict[int | None, set[int]] = {}
+    for number, node in enumerate(graph.nodes):
+        for operand in node.inputs:
+            readers.setdefault(operand, set()).add(number)
+    return readers
 
 
 def _wrapped_index(graph: Graph, select: Node, writers: Mapping[int | None, int]) -> tuple[int, ...]:
     """Return the nodes of index < 0 and index + size, if a node selects by them as counting from the end does."""
     if select.op != "select_v2" or select.on_host or len(select.inputs) != 3:
         return ()
-    less, add = writers.get(select.inputs[0]), writers.get(select.inputs[1])
-    index = select.inputs[2]
+    condition, wrapped, index = select.inputs
+    less, add = writers.get(condition), writers.get(wrapped)
     if less is None or add is None or graph.nodes[less].op != "less" or graph.nodes[add].op != "add":
         return ()
     if graph.nodes[less].inputs[0] != index or index not in graph.nodes[add].inputs:
@@ -88,9 +93,7 @@ def _from_end(
         return None
     inputs = (*taker.inputs[:1], index, *taker.inputs[2:])
     changed = replace(taker, inputs=inputs, parameters=taker.parameters.changed(bounds="from_end"))
-    call = call_of(graph, changed)
-    computed = found.broken_rule(call) is None and found.lowering(call, hardware) is not None
-    return changed if computed else None
+    return changed if _on_npu(graph, changed, hardware) else None
 
 
 def _array(graph: Graph, tensor: int | None) -> Array | None:
@@ -143,11 +146,7 @@ def _fold_padding(graph: Graph, hardware: Hardware) -> Graph:
     only.
     """
     nodes: list[Node | None] = list(graph.nodes)
-    readers: dict[int | None, set[int]] = {}
-    for index, node in enumerate(graph.nodes):
-        for operand in node.inputs:
-            readers.setdefault(operand, set()).add(index)
-    outputs = set(graph.outputs)
+    readers, outputs = _readers(graph), set(graph.outputs)
     # The last pad first: what read it reads the pad before it then.
     for index, pad in reversed(list(enumerate(graph.nodes))):
         found = readers.get(pad.outputs[0]) if pad.op == "pad" and not pad.on_host else None
@@ -190,9 +189,7 @@ def _with_padding(graph: Graph, pad: Node, reader: Node, hardware: Hardware) -> 
         inputs=(pad.inputs[0], *reader.inputs[1:]),
         parameters=reader_call.parameters.changed(padding=padding),
     )
-    call = call_of(graph, changed)
-    computed = found.broken_rule(call) is None and found.lowering(call, hardware) is not None
-    return changed if computed else None
+    return changed if _on_npu(graph, changed, hardware) else None
 
 
 def expand(graph: Graph, hardware: Hardware) -> Graph:
