@@ -371,15 +371,10 @@ def _whole(combine: Callable[[Any, Any], Any]) -> Callable[[Binary, Values, Valu
     """Return the implementation of a numpy function of two operands that are integers without scale."""
 
     def compute(i: Binary, a: Values, b: Values) -> Values:
-        return stored(combine(a, b), np.uint8 if i.name in RELATIONS else i.dtype)
+        with np.errstate(all="ignore"):  # the remainder of a division by 0 is 0
+            return stored(combine(a, b), np.uint8 if i.name in RELATIONS else i.dtype)
 
     return compute
-
-
-def _remainder(a: Values, b: Values) -> Values:
-    """Return the remainder of the quotient rounded downwards, with the sign of b; 0 where b is 0."""
-    rest: Values = np.where(b == 0, b, np.mod(a, np.where(b == 0, np.ones_like(b), b)))
-    return rest
 
 
 WHOLE: Mapping[str, Callable[[Any, Any], Any]] = {
@@ -388,7 +383,7 @@ WHOLE: Mapping[str, Callable[[Any, Any], Any]] = {
     "mul": np.multiply,
     "max": np.maximum,
     "min": np.minimum,
-    "floor_mod": _remainder,
+    "floor_mod": np.mod,
     **RELATIONS,
 }
 """The functions of two operands that are integers without scale."""

@@ -16,7 +16,7 @@ from npusim.kernels.operator.broadcast import Combine, of_numbers
 from npusim.kernels.operator.element_types import alike
 from npusim.kernels.operator.operands import by_type, elementwise, input_value, like_input, with_halves
 from npusim.kernels.operator.operator import Call, Lowering, Operator, Values
-from npusim.kernels.operators.elementwise.sums_and_products import floored, remainder
+from npusim.kernels.operators.elementwise.sums_and_products import floored
 
 
 def numeric_operator(name: str, functions: Mapping[str, Combine], *more: Lowering) -> Operator:
@@ -49,7 +49,7 @@ FLOOR_DIV = numeric_operator(
 FLOOR_MOD = numeric_operator(
     "floor_mod",
     {
-        **dict.fromkeys(("int8", "int16", "int32", "int64"), remainder),
+        **dict.fromkeys(("int8", "int16", "int32", "int64"), np.mod),
         "float32": BINARY_BY_NAME["floor_mod"].compute,
     },
     whole_binary_lowering("floor_mod"),

@@ -167,8 +167,6 @@ floored = _safely(np.floor_divide)
 """a / b downwards; what the type does not hold wraps."""
 truncated = _safely(_truncate)
 """a / b toward zero, before it is limited to the type."""
-remainder = _safely(np.mod)
-"""The remainder of the quotient rounded downwards: it has the sign of b."""
 
 
 def _div_codes(call: Call[Activated], values: Values) -> list[Array]:
