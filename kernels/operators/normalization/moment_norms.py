@@ -184,10 +184,6 @@ BATCH_NORMALIZATION = Operator(
 """Every channel normalized by a mean and a variance that are operands."""
 
 
-_PASSES = 3
-"""Passes over the image: for its mean, for its variance, for the result."""
-
-
 class InstanceNormalizationParameters(parameters.Parameters):
     """Parameters of gamma * (x - mean) / sqrt(variance + epsilon) + beta."""
 
@@ -212,10 +208,6 @@ def _instance_images(call: Call) -> bool:
     return len(input_type(call).shape) == 4
 
 
-def _workload(call: Call) -> Workload:
-    return elementwise(call, _PASSES * call.outputs[0].elements)
-
-
 INSTANCE_REFERENCES = with_halves({"float32": _instance_floats})
 
 INSTANCE_NORMALIZATION = Operator(
@@ -225,7 +217,7 @@ INSTANCE_NORMALIZATION = Operator(
     rules=(rules.operands(1), rules.same_shape, _instance_images),
     infer=like_input,
     reference=by_type(INSTANCE_REFERENCES),
-    workload=_workload,
+    workload=three_passes,
     on_host="has no quantized form, and no floating-point instruction computes it",
 )
 """Every channel of every image normalized by its own mean and variance."""
