@@ -35,6 +35,7 @@ from npusim.kernels.operator.axes import Along, axis_of
 from npusim.kernels.operator.operands import input_type, quantization
 from npusim.kernels.operator.operator import Call, Lowering, Need, Rule, need
 from npusim.kernels.operator.parameters import Activation
+from npusim.kernels.operator.rescale import activation_of
 
 
 def floats(call: Call) -> bool:
@@ -143,7 +144,7 @@ def float32_lanes(call: Call, hardware: Hardware) -> bool:
 def _whole_inputs(call: Call) -> bool:
     """on float units all inputs are int32, or all are int64, and there is no activation"""
     kinds = {tensor.dtype for tensor in call.inputs if tensor is not None}
-    return kinds in ({"int32"}, {"int64"}) and getattr(call.parameters, "activation", "none") == "none"
+    return kinds in ({"int32"}, {"int64"}) and activation_of(call) == "none"
 
 
 def whole_binary_lowering(name: str) -> Lowering:

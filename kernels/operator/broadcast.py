@@ -19,13 +19,14 @@ from npusim.isa.base.tensor import Array, TensorType
 from npusim.kernels.operator import rules
 from npusim.kernels.operator.operands import input_type, input_value, quantization
 from npusim.kernels.operator.operator import Arithmetic, Call, Reference, Rule, Values
-from npusim.kernels.operator.parameters import Activated, Activation
+from npusim.kernels.operator.parameters import Activated
 from npusim.kernels.operator.rescale import (
     ADD_LEFT_SHIFT,
     WIDE_LEFT_SHIFT,
     Multiplier,
     act_range,
     activation_in_32_bits,
+    activation_of,
     limited,
     sound_scales,
     sum_multipliers,
@@ -61,8 +62,7 @@ def of_numbers(combine: Combine) -> Reference:
     def reference(call: Call, values: Values) -> list[Array]:
         with np.errstate(all="ignore"):  # 32 bits wrap, and floats become infinite or no number
             result = np.asarray(combine(input_value(values), input_value(values, 1)))
-        activation: Activation = getattr(call.parameters, "activation", "none")
-        return [limited(activation, result.astype(call.outputs[0].numpy_dtype, copy=False))]
+        return [limited(activation_of(call), result.astype(call.outputs[0].numpy_dtype, copy=False))]
 
     return reference
 

@@ -15,7 +15,7 @@ from npusim.isa.base.tensor import Array, TensorType
 from npusim.kernels.operator.element_types import quantize_results
 from npusim.kernels.operator.operands import code_range, input_type, input_value, quantization
 from npusim.kernels.operator.operator import Call, Rule, Values
-from npusim.kernels.operator.rescale import REAL_RANGES
+from npusim.kernels.operator.rescale import REAL_RANGES, activation_of
 
 
 class SumFactors(NamedTuple):
@@ -107,7 +107,7 @@ def finish_steps(call: Call, steps: Float32Array) -> Array:
 
 def bounds(call: Call) -> tuple[int, int]:
     """Return the smallest and largest quantized output that the activation lets through, in float32."""
-    limits = REAL_RANGES[getattr(call.parameters, "activation", "none")]
+    limits = REAL_RANGES[activation_of(call)]
     low, high = quantize_results(np.array(limits, np.float32), call.outputs[0]).tolist()
     return low, high
 
