@@ -313,7 +313,7 @@ def decode_rows(cls: type[Instruction], words: Words) -> list[Instruction] | Non
 
 
 def column(cls: type[Instruction], code: NDArray[np.uint8], name: str) -> NDArray[np.int64]:
-    """Return a field of instructions of one class, one value per row of `code`, or a wait by its name in the word."""
+    """Return the values of a field of encoded instructions of one class; also of a wait, by its name in the word."""
     lanes, lane, shift, spec = _place(cls, code, name)
     value = lanes[:, lane] >> np.uint64(shift)
     if shift + spec.width > LANE_BITS:
@@ -324,7 +324,7 @@ def column(cls: type[Instruction], code: NDArray[np.uint8], name: str) -> NDArra
 def with_column(
     cls: type[Instruction], code: NDArray[np.uint8], name: str, values: NDArray[np.int64]
 ) -> NDArray[np.uint8]:
-    """Return instructions of one class with other values of a field, none of which is negative.
+    """Return encoded instructions of one class with new values of a field, none of which is negative.
 
     Raises ProgramError for a value that does not fit the field.
     """

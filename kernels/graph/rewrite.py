@@ -20,16 +20,17 @@ from npusim.kernels.table import operator
 def simplify(graph: Graph, hardware: Hardware) -> Graph:
     """Return a simpler graph for this machine, with the same outputs byte for byte.
 
-    Padding moves into windows that can do it, indices are counted from the end by who takes them, and operators that no
-    unit computes as a whole become several.
+    Pads move into the windows behind them, corrections of negative indices into the gathers and scatters behind them,
+    and operators that no unit computes as a whole become several.
     """
     return _rescale_apart(expand(_fold_padding(_fold_indices(graph, hardware), hardware), hardware))
 
 
 def _fold_indices(graph: Graph, hardware: Hardware) -> Graph:
-    """Let operators that take indices count the negative ones from the end, where the network does it before them.
+    """Replace nodes that correct negative indices by bounds="from_end" of the gathers and scatters behind them.
 
-    Exporters write it as where(index < 0, index + size, index). The three nodes go if nothing else reads them.
+    Exporters write the correction as where(index < 0, index + size, index). The three nodes are removed only together,
+    and only if nothing else reads their results.
     """
     if not any(node.op == "select_v2" for node in graph.nodes):
         return graph
@@ -63,7 +64,7 @@ def _readers(graph: Graph) -> dict[int | None, set[int]]:
 
 
 def _wrapped_index(graph: Graph, select: Node, writers: Mapping[int | None, int]) -> tuple[int, ...]:
-    """Return the nodes of index < 0 and index + size, if a node selects by them as counting from the end does."""
+    """Return the nodes of `index < 0` and `index + size` before a select node; () if the node selects otherwise."""
     if select.op != "select_v2" or select.on_host or len(select.inputs) != 3:
         return ()
     condition, wrapped, index = select.inputs
@@ -79,7 +80,10 @@ def _wrapped_index(graph: Graph, select: Node, writers: Mapping[int | None, int]
 def _from_end(
     graph: Graph, taker: Node, select: Node, parts: Sequence[int], hardware: Hardware
 ) -> Node | None:
-    """Return a node that takes indices with these counted from the end; None if it cannot count so."""
+    """Return a gather or scatter that itself counts negative indices from the end; None if it cannot.
+
+    It then reads the index before its correction by `select`. `parts` are as from `_wrapped_index`.
+    """
     index, add = select.inputs[2], graph.nodes[parts[1]]
     found = operator(taker.op)
     if taker.inputs.count(select.outputs[0]) != 1 or found.index_limits is None or taker.on_host:
@@ -213,9 +217,9 @@ def expand(graph: Graph, hardware: Hardware) -> Graph:
 def _in_parts(
     graph: Graph, node: Node, hardware: Hardware, states: frozenset[int]
 ) -> tuple[list[Tensor], list[Node]] | None:
-    """Return a node as nodes that run on the NPU, and the tensors between them; None if it has to stay whole.
+    """Return the nodes that a node expands to, and the tensors between them; None if it has to stay whole.
 
-    Parts that no unit computes are taken apart, too.
+    The NPU computes each, or the host may. A part that does not run on the NPU is expanded again.
     """
     found = _parts(graph, node, hardware)
     if found is None:
@@ -237,7 +241,7 @@ def _in_parts(
 
 
 def without(graph: Graph, op: str) -> Graph:
-    """Return the graph with every call of an operator expanded, where it has an expansion, whatever computes it."""
+    """Return the graph with every call of an operator expanded, even those that the NPU computes as a whole."""
     tensors, nodes = list(graph.tensors), []
     states = frozenset(state.after for state in graph.states)
     for node in graph.nodes:
@@ -254,7 +258,7 @@ def without(graph: Graph, op: str) -> Graph:
 
 
 def _parts(graph: Graph, node: Node, hardware: Hardware) -> Expansion | None:
-    """Return a node as simpler calls, if it has some and nothing else computes it."""
+    """Return the expansion of a node; None if there is none, or the NPU computes the node as a whole."""
     entry = operator(node.op)
     in_float32 = node.parameters.rescale == "float32" and hardware.vector.float32_lanes > 0
     if node.on_host or hardware.lacks(node.op) or not (entry.expand or entry.arithmetics or in_float32):

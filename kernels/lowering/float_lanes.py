@@ -165,7 +165,7 @@ def wide_to_float(call: Call) -> bool:
 def lower_float_convert(call: Call, scaled: bool = True) -> Parts:
     """Lower a conversion between integers and floats, or between float types.
 
-    scaled: integers are quantized values; otherwise the numbers that they are without a scale.
+    scaled: integers are quantized values; otherwise they are plain numbers without a scale.
     """
     source, target = input_type(call), call.outputs[0]
     codes = next((tensor for tensor in (source, target) if scaled and not tensor.real), None)

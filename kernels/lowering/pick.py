@@ -86,7 +86,7 @@ class _Run(NamedTuple):
 
 
 def _runs(call: Call, picking: Picking) -> list[_Run] | None:
-    """Return constant indices of one batch as a few runs; None if they are unknown or no few copies do the same."""
+    """Return constant indices of one batch as runs; None if they are unknown, or need more than a few copies."""
     data: Any = call.constants.get(picking.indices[1])
     if not isinstance(data, np.ndarray) or picking.batches != 1 or not picking.rows:
         return None

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from npusim.frontends.transformer.sizes import TransformerConfig
 
 HEAD_BYTES = 64
-"""Bytes of a file by which front ends recognise their format."""
+"""Number of bytes at the start of a file by which front ends recognise their format."""
 
 BY_SIZE = "size"
-"""What follows the name of a model, instead of a format of weights, if only the sizes of constants are to be known."""
+"""The suffix of a model name for a graph without the data of its weights, as in "llama3_8b:size": it can be timed."""
 
 MOST_NOTES_PRINTED = 8
 """Notes of one model that are printed; the result of a run has all of them."""

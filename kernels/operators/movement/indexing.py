@@ -73,7 +73,7 @@ def known_indices(position: int, limits: Limits) -> Rule:
 
 
 def chosen(call: Call, position: int) -> Workload:
-    """Return the work of an operator that copies what the indices at an input choose: it reads no more than that."""
+    """Return the work of a gather. It reads its indices, and of the tables only the rows that they select."""
     indices = 0 if position in call.constants else input_type(call, position).size_bytes
     written = sum(output.size_bytes for output in call.outputs)
     return replace(move(call), input_bytes=indices + written)

@@ -106,15 +106,16 @@ SCATTER_ND = Operator(
     updates=True,
     index_limits=_scatter_limits,
 )
-"""A tensor with updates at the places that indices say.
+"""A copy of a tensor with updates at the places that indices name.
 
-Inputs: data, indices [..., k], of each tuple one place along k axes of the data from `axis` on, and updates: the data's
-axes before `axis`, those of the indices but the last, and the data's axes behind the k.
+Inputs: data, indices, and updates. Indices are [..., k]: each tuple of k names a place along k axes of the data, from
+`axis` on. Updates have the data's axes before `axis`, those of the indices but the last, and the data's axes behind the
+k.
 """
 
 
 def _slice_reference(call: Call, values: Values) -> list[Array]:
-    """Move the places so that the update lies within the data, as LiteRT does."""
+    """Write the update into a copy of the data. Its start is clamped so that all of it fits, as in LiteRT."""
     result, update = input_value(values).copy(), input_value(values, 1)
     limits = np.array(result.shape, np.int64) - update.shape
     first = np.clip(input_value(values, 2).astype(np.int64), 0, limits).tolist()
@@ -176,7 +177,7 @@ DYNAMIC_UPDATE_SLICE = Operator(
     lowerings=(lowering(_replacing, _one_run),),
     updates=True,
 )
-"""A tensor with an update in place of the elements that begin at the given place.
+"""A copy of a tensor with an update written over the elements from a given place on.
 
 Inputs: data, update, and the place of the update's first element, a number for each axis of the data.
 """

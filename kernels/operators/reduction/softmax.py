@@ -303,7 +303,7 @@ def _table_pays(call: Call, hardware: Hardware) -> bool:
 
 
 def _axis_last(call: Call[SoftmaxParameters]) -> Expansion | None:
-    """Expand a softmax of floats along another axis than the last: the axis goes last, and back."""
+    """Expand a softmax of floats along an axis before the last: transpose the axis to the end, and back afterwards."""
     shape, axis = input_type(call).shape, axis_of(call)
     if not input_type(call).real or axis == len(shape) - 1:
         return None
@@ -316,7 +316,7 @@ def _axis_last(call: Call[SoftmaxParameters]) -> Expansion | None:
 
 
 def _turned(steps: FloatSteps, x: int, order: tuple[int, ...]) -> int:
-    """Add a transposition; a reshape where only axes of one element change places."""
+    """Add a transpose, or a reshape if only axes of one element change places; return the result."""
     shape = tuple([steps.shapes[x][axis] for axis in order])
     long = [axis for axis in order if steps.shapes[x][axis] > 1]
     if long == sorted(long):

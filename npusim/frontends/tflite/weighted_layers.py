@@ -38,7 +38,7 @@ def _padding(
 
 
 def _pair(layer: Layer, name: str, most: int | None = None) -> list[int]:
-    """Return the numbers of a window's parameter, of height and width."""
+    """Return a parameter of a window, such as its strides, as [height, width]."""
     return [layer.whole(option, 1, most) for option in PAIRS[name]]
 
 
@@ -87,7 +87,10 @@ def matrix(layer: Layer) -> dict[int, TensorType]:
 
 
 def convolution(layer: Layer) -> Parameters:
-    """Return the window; refuse int8 weights with zero points as LiteRT does, whose kernel would not subtract them."""
+    """Return strides, dilations, padding and activation of CONV_2D.
+
+    int8 weights with a zero point other than 0 are refused, as by LiteRT, whose kernel would not subtract it.
+    """
     scaling = layer.input(1).quantization
     if layer.input(0).dtype == "int8" and scaling is not None and any(scaling.zero_points):
         nonzero = next(point for point in scaling.zero_points if point)
@@ -105,7 +108,7 @@ def _window(layer: Layer) -> Parameters:
 
 
 def depthwise_convolution(layer: Layer) -> Parameters:
-    """Return the window, and the number of filters per channel."""
+    """Return the parameters of DEPTHWISE_CONV_2D: those of CONV_2D, and the filters per input channel."""
     channels, filters = layer.input(0, rank=4).shape[3], layer.input(1, rank=4).shape[3]
     # Derived from the shapes, as in LiteRT's kernels: old files do not have the option.
     if not channels or filters % channels:
@@ -114,7 +117,10 @@ def depthwise_convolution(layer: Layer) -> Parameters:
 
 
 def transposed_convolution(layer: Layer) -> Parameters:
-    """Return the window. Its padding is that of the convolution that leads from the output back to the input."""
+    """Return strides, padding, output size and activation of TRANSPOSE_CONV.
+
+    The padding is that of the convolution whose input has the size of this output.
+    """
     output = layer.outputs[0] if layer.is_constant(0) else layer.output(rank=4)
     if layer.is_constant(0):
         shape = layer.integers(0, "output shape", 4)
@@ -127,7 +133,7 @@ def transposed_convolution(layer: Layer) -> Parameters:
 
 
 def pooling(layer: Layer) -> Parameters:
-    """Return the window of a pool."""
+    """Return window size, strides, padding and activation of AVERAGE_POOL_2D, MAX_POOL_2D and L2_POOL_2D."""
     window = _pair(layer, "filter")
     strides = _pair(layer, "strides")
     padding = _padding(layer, layer.input(0, rank=4), window, strides, [1, 1])
@@ -135,7 +141,7 @@ def pooling(layer: Layer) -> Parameters:
 
 
 def fully_connected(layer: Layer) -> Parameters:
-    """Return the parameters of FULLY_CONNECTED."""
+    """Return activation, `keep_num_dims` and dynamic quantization of FULLY_CONNECTED; sizes follow from the weights."""
     layer.choice("WeightsFormat", _WEIGHTS_FORMATS)
     _weights(layer, 1)
     dims = {"keep_num_dims": layer.flag("KeepNumDims")}
@@ -143,7 +149,7 @@ def fully_connected(layer: Layer) -> Parameters:
 
 
 def matrix_product(layer: Layer) -> Parameters:
-    """Return the parameters of BATCH_MATMUL."""
+    """Return the transposed factors and dynamic quantization of BATCH_MATMUL."""
     return {"adj_x": layer.flag("AdjX"), "adj_y": layer.flag("AdjY"), **layer.dynamic_range()}
 
 

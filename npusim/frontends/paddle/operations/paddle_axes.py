@@ -45,7 +45,7 @@ def _clip(c: NodeConversion) -> Sequence[int]:
 
 
 def _hard_swish(c: NodeConversion) -> Sequence[int]:
-    """Add x * limited(x + offset, 0, threshold) / scale, which is one operator for the usual numbers."""
+    """Add x * clip(x + offset, 0, threshold) / scale; with the default parameters it is the operator hard_swish."""
     names = {"threshold": 6.0, "scale": 6.0, "offset": 3.0}
     threshold, scale, offset = (float(c.attribute(*pair)) for pair in names.items())
     if (threshold, scale, offset) == (6.0, 6.0, 3.0):
@@ -56,7 +56,7 @@ def _hard_swish(c: NodeConversion) -> Sequence[int]:
 
 
 def _softplus(c: NodeConversion) -> Sequence[int]:
-    """Add log(1 + exp(beta * x)) / beta, and x where beta * x is above the threshold."""
+    """Add log(1 + exp(beta * x)) / beta where beta * x is at most the threshold, and x elsewhere."""
     beta, threshold, x = float(c.attribute("beta", 1.0)), float(c.attribute("threshold", 20.0)), c.tensor("X")
     c.require(beta > 0, f"beta is {beta}, must be above 0")
     if beta == 1 and threshold >= 20:  # beyond 20 both are the same float32
@@ -80,14 +80,14 @@ def _power(c: NodeConversion) -> Sequence[int]:
 
 
 def _round(c: NodeConversion) -> Sequence[int]:
-    """Add round half away from zero."""
+    """Add sign(x) * floor(|x| + 0.5): Paddle rounds halves away from zero."""
     x = c.real("X")
     size = c.step("floor", [c.step("add", [c.step("abs", [x]), c.scalar(0.5, x)])])
     return [c.node("mul", [c.step("sign", [x]), size])]
 
 
 def _function(name: str) -> list[Row]:
-    """Return the row of a function of one tensor that ONNX expresses by several operations."""
+    """Return the row of an elementwise function of Paddle and npusim that has no ONNX operation."""
     return op(name, "X", lambda c: [c.node(name, [c.tensor("X")])], name, role="Mul")
 
 
@@ -119,7 +119,7 @@ def _prelu(c: NodeConversion) -> Sequence[int]:
 
 
 def _aligned(c: NodeConversion, x: int, y: int) -> int:
-    """Return Y with trailing axes of one, if `axis` states at which axis of X it begins."""
+    """Return Y reshaped so that it broadcasts with X: attribute `axis` states the axis of X at which Y begins."""
     axis, own = int(c.attribute("axis", -1)), c.shape(y)
     behind = len(c.shape(x)) - axis - len(own)
     if axis == -1 or behind <= 0 or not own:
@@ -183,7 +183,7 @@ def _matrix(c: NodeConversion, tensor: int, count: int, name: str) -> int:
 
 
 def _mul(c: NodeConversion) -> Sequence[int]:
-    """Add a product of tensors as matrices; the result has the axes of both again."""
+    """Flatten both tensors to matrices, add their product, and give the result the remaining axes of both."""
     x, y = c.tensor("X"), c.tensor("Y")
     rows, columns = (int(c.attribute(f"{name}_num_col_dims", 1)) for name in "xy")
     shape = (*c.shape(x)[:rows], *c.shape(y)[columns:])
@@ -225,7 +225,7 @@ _PRODUCTS = "fully_connected batch_matmul transpose reshape mul"
 
 
 def _reduction(name: str, operator: str, role: str = "") -> list[Row]:
-    """Return the row of a reduction along axes, or along all if none are stated."""
+    """Return the row of a reduction along the axes `dim`, or along all axes if none are stated."""
 
     def convert(c: NodeConversion) -> Sequence[int]:
         x, rank = c.tensor("X"), len(c.shape("X"))
