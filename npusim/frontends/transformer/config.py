@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,8 @@ def config_of(given: Mapping[str, Any], name: str = "transformer") -> Transforme
         raise FormatError(
             f"model_type is {shown(kind)}{hint} npusim builds {', '.join((*FAMILIES, *IMAGES_AND_TEXT))}"
         )
-    return READERS.get(kind, _sizes)(Keys(kind, given, family, inside), name)
+    sizes = READERS.get(kind, _sizes)(Keys(kind, given, family, inside), name)
+    return replace(sizes, weights=of_configuration(given.get("quantization_config")))
 
 
 def _sizes(keys: Keys, name: str) -> TransformerConfig:
@@ -86,7 +88,6 @@ def _sizes(keys: Keys, name: str) -> TransformerConfig:
             "hidden_activation" if "hidden_activation" in keys.family.defaults else "hidden_act"
         ),
         windows=_windows(keys, layers),
-        weights=of_configuration(keys.values.get("quantization_config")),
         **more,
     )
 

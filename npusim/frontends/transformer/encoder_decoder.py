@@ -7,7 +7,6 @@ from typing import Any
 
 from npusim.frontends.transformer.keys import MOST_LAYERS, Keys, shown
 from npusim.frontends.transformer.sizes import TransformerConfig
-from npusim.frontends.transformer.weights import of_configuration
 from npusim.isa.base.errors import FormatError
 
 
@@ -32,7 +31,6 @@ def t5(keys: Keys, name: str) -> TransformerConfig:
         "activation": keys.activation("feed_forward_proj"),
         "gated": len(parts) > 1,
         "distances": keys.count("relative_attention_num_buckets"),
-        "weights": of_configuration(keys.values.get("quantization_config")),
     }
     encoder = TransformerConfig(name=name, layers=layers, vocabulary=0, causal=False, **common)
     return TransformerConfig(
@@ -58,7 +56,6 @@ def whisper(keys: Keys, name: str) -> TransformerConfig:
         "key_bias": False,
         "output_bias": True,
         "inner_bias": True,
-        "weights": of_configuration(keys.values.get("quantization_config")),
     }
     encoder, decoder = (_half(keys, part, hidden) for part in ("encoder", "decoder"))
     return TransformerConfig(
