@@ -43,6 +43,7 @@ def is_config(path: Path) -> bool:
 def config_of(given: Mapping[str, Any], name: str = "transformer") -> TransformerConfig:
     """Return the sizes in the values of a `config.json`. Raises FormatError with the key at fault."""
     kind, inside = given.get("model_type"), False
+    stored = given.get("quantization_config")
     if isinstance(kind, str) and kind in IMAGES_AND_TEXT:
         given, inside = given.get("text_config"), True  # type: ignore[assignment]
         if not isinstance(given, Mapping):
@@ -58,7 +59,7 @@ def config_of(given: Mapping[str, Any], name: str = "transformer") -> Transforme
             f"model_type is {shown(kind)}{hint} npusim builds {', '.join((*FAMILIES, *IMAGES_AND_TEXT))}"
         )
     sizes = READERS.get(kind, _sizes)(Keys(kind, given, family, inside), name)
-    return replace(sizes, weights=of_configuration(given.get("quantization_config")))
+    return replace(sizes, weights=of_configuration(given.get("quantization_config", stored)))
 
 
 def _sizes(keys: Keys, name: str) -> TransformerConfig:

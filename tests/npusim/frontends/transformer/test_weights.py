@@ -58,6 +58,9 @@ def test_a_configuration_says_how_weights_are_stored(given: Any, name: str) -> N
     assert config.weights.name == name
     assert (config.weights.source == "quantization_config") == (name != "int8")
     assert config.weights.source.endswith("is not followed") == (given is not None and name == "int8")
+    # Files of models of images and text have the key outside of text_config.
+    of_images = {"model_type": "llava", "text_config": {}, "quantization_config": given}
+    assert config_of(of_images).weights == config.weights
     notes = transformer(config, tokens=1).notes
     assert [note for note in notes if config.weights.words in note and "--weights" in note] == list(notes)
     assert len(notes) == (given is not None)
