@@ -96,7 +96,7 @@ def generate(
         config.name,
         config.parameters,
         config.weights.words,
-        2 * config.layers * config.kv_heads * config.head_size * (1 + config.floats),
+        config.layers * config.layer_cache_bytes,
         prompt,
         new,
         batch,
@@ -130,19 +130,19 @@ def _read(path: str | Path) -> TransformerConfig:
 
 def _check_memory(config: TransformerConfig, machine: Hardware, batch: int, past: int, source: int) -> None:
     """Raise NpusimError if the memories cannot even hold the weights, keys and values."""
-    kept = sum(in_window(past, window) + source for window in config.windows or config.layers * (0,))
-
-    def cache_of(sizes: TransformerConfig) -> int:
-        return 2 * sizes.kv_heads * sizes.head_size * kept * batch * (1 + sizes.floats)
-
-    cache, has = cache_of(config), sum(machine.memory_bytes(space) for space in machine.outer_spaces)
+    windows = config.windows or config.layers * (0,)
+    held = batch * sum(in_window(past, window) + source for window in windows)
+    cache = config.layer_cache_bytes * held
+    has = sum(machine.memory_bytes(space) for space in machine.outer_spaces)
     excess = config.stored_bytes + cache - has
     if excess <= 0:
         return
     # Activations stay what the user chose; those that weights in floats need go with these.
     activations = None if config.weights.real else ACTIVATIONS[config.floats]
     others = [config.stored_as(other, activations) for other in FORMATS]
-    fitting = next((each for each in others if each.stored_bytes + cache_of(each) <= has), None)
+    fitting = next(
+        (each for each in others if each.stored_bytes + each.layer_cache_bytes * held <= has), None
+    )
     instead = (
         f"--weights {fitting.weights.name} would fit, {fitting.stored_bytes} bytes, or "
         if fitting

@@ -115,6 +115,11 @@ class TransformerConfig:
         return 0 if self.encoder is None else self.encoder.positions
 
     @property
+    def layer_cache_bytes(self) -> int:
+        """Bytes of the keys and values of a token in one layer."""
+        return 2 * self.kv_heads * self.head_size * (1 + self.floats)
+
+    @property
     def products(self) -> list[tuple[int, int, int]]:
         """The products with weights by size: (output channels, elements of a dot product, number of products)."""
         hidden, width, kv = self.hidden, self.heads * self.head_size, self.kv_heads * self.head_size
