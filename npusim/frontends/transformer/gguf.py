@@ -117,7 +117,7 @@ def header_of(data: bytes | mmap) -> Header:
     """Return the header of a file. Raises FormatError for one that is damaged or of another version."""
     try:
         return _Reader(data).header()
-    except (struct.error, UnicodeDecodeError):
+    except UnicodeDecodeError:
         raise FormatError(
             "is no GGUF file, or a damaged one: its header ends or is no text where it must be"
         ) from None

@@ -8,6 +8,7 @@ activations are int8 or float16, and which format weights have. Only the sizes o
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from npusim.frontends.transformer.config import is_config, read_config
@@ -267,13 +268,13 @@ class _Step(Layers):
     def _layer(self, name: str, x: int, window: int) -> int:
         config = self._config
         cross = [] if config.encoder is None else [("cross_attention", self._cross_attention)]
-        parts = [("attention", self._attention), *cross, ("feed_forward", self._feed_forward)]
-        for part, make in parts:
+        attention = partial(self._attention, window=window)
+        for part, add in [("attention", attention), *cross, ("feed_forward", self._feed_forward)]:
             inner = x if config.norms_last else self.norm(f"{name}/{part}/norm", x)
-            made = make(f"{name}/{part}", inner, window)
+            result = add(f"{name}/{part}", inner)
             if config.post_norms:
-                made = self.norm(f"{name}/{part}/post_norm", made)
-            x = self.node("add", (x, made), f"{name}/{part}/sum")
+                result = self.norm(f"{name}/{part}/post_norm", result)
+            x = self.node("add", (x, result), f"{name}/{part}/sum")
             if config.norms_last:
                 x = self.norm(f"{name}/{part}/norm", x)
         return x
@@ -325,7 +326,7 @@ class _Step(Layers):
             taken = self.matrices(f"{name}/sums", weights, values)
         return self._put_out(name, taken)
 
-    def _cross_attention(self, name: str, x: int, window: int) -> int:
+    def _cross_attention(self, name: str, x: int) -> int:
         """Return each token's sum of the values of the encoder's tokens, whose keys and values are computed once."""
         config = self._config
 
@@ -389,7 +390,7 @@ class _Step(Layers):
         ]
         return self.node("add", tuple(parts), name)
 
-    def _feed_forward(self, name: str, x: int, window: int) -> int:
+    def _feed_forward(self, name: str, x: int) -> int:
         """Return the feed-forward network of all tokens, or the weighted sum of each token's experts."""
         experts, used = self._config.experts, self._config.experts_used
         if not experts:
