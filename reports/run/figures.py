@@ -187,8 +187,12 @@ def roofline(charts: Charts) -> Figure:
             color=FAINT,
             va="top" if close else "baseline",
         )
-    bandwidth = f"{result.hardware.dram.bandwidth_gb_per_s:g} GB/s"
-    axes.text(low * 4, low * 4 * roof.bytes_per_cycle / 2.4, bandwidth, color=FAINT)
+    bandwidth, middle = (
+        f"{result.hardware.dram.bandwidth_gb_per_s:g} GB/s",
+        (low * roof.ridge_macs_per_byte) ** 0.5,
+    )
+    axes.annotate(bandwidth, (middle, middle * roof.bytes_per_cycle), xytext=(6, -4),
+                  textcoords="offset points", color=FAINT, va="top")  # fmt: skip
     bounds = dict.fromkeys(point.layer.bound_by for point in roof.points)
     _legend(figure, {f"bound by {bound_name(each)}": RESOURCE_COLOURS[bound_style(each)] for each in bounds})
     axes.set(xlabel="MACs per byte of DRAM traffic", ylabel="MACs per cycle")
