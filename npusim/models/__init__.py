@@ -133,12 +133,12 @@ def transformer(
     from npusim.frontends import frontend
     from npusim.frontends.transformer.published import configured
 
-    found = configured(config, weights, activations)
+    transformer_sizes = configured(config, weights, activations)
     sizes = {"batch": batch}
     sizes |= {} if tokens is None else {"tokens": tokens}
-    sizes |= {"past": past} if past or found.causal else {}
+    sizes |= {"past": past} if past or transformer_sizes.causal else {}
     sizes |= {} if source is None else {"source": source}
-    return frontend.read_config(found, sizes)
+    return frontend.read_config(transformer_sizes, sizes)
 
 
 def digits_test() -> tuple[NDArray[np.int8], NDArray[np.int64]]:

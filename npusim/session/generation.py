@@ -51,7 +51,7 @@ def generate(
     bucket: the shapes of a program are fixed, so a program reads the keys and values of a multiple of `bucket` tokens.
             It generates all tokens for which these suffice. 1 gives every token a program of its own.
     weights: how the weights of products are stored, such as "int4-32"; by default as the model says, else int8.
-    activations: the element type of activations, keys and values, "int8" or "float16"; by default as weights need it.
+    activations: the element type of activations, keys and values, "int8" or "float16"; by default what weights need.
     progress: called with (number of simulated programs, number of all programs).
     every_layer: as for `npusim.simulate`.
 
@@ -109,9 +109,10 @@ def generate(
 
 
 def _read(path: str | Path) -> TransformerConfig:
-    found = configuration(path)
-    if found is not None:
-        return found
+    """Return the sizes of a language model by name or file. Raises NpusimError that lists the known names."""
+    config = configuration(path)
+    if config is not None:
+        return config
     if Path(path).exists():
         raise NpusimError(
             f"{path}: is no configuration of a language model; a prompt is for its config.json or GGUF file"

@@ -63,7 +63,7 @@ def config_of(given: Mapping[str, Any], name: str = "transformer") -> Transforme
 
 
 def _sizes(keys: Keys, name: str) -> TransformerConfig:
-    """Return the sizes. Raises FormatError with the key at fault."""
+    """Return the sizes of a model that is either a decoder or an encoder. Raises FormatError with the key at fault."""
     causal = keys.family.traits.get("causal", True)
     heads, hidden = keys.count("num_attention_heads"), keys.count("hidden_size")
     kv_heads = keys.count("num_key_value_heads", heads) if causal else heads
@@ -73,7 +73,7 @@ def _sizes(keys: Keys, name: str) -> TransformerConfig:
         raise FormatError(f"num_attention_heads is {heads}, must divide hidden_size, {hidden}")
     head_size = keys.count("head_dim", hidden // heads or 1)
     layers = keys.count("num_hidden_layers", most=MOST_LAYERS)
-    more = dict(keys.family.traits) | (_of_text(keys, head_size) if causal else _of_encoder(keys))
+    further = dict(keys.family.traits) | (_of_text(keys, head_size) if causal else _of_encoder(keys))
     return TransformerConfig(
         name,
         keys.kind,
@@ -89,14 +89,14 @@ def _sizes(keys: Keys, name: str) -> TransformerConfig:
             "hidden_activation" if "hidden_activation" in keys.family.defaults else "hidden_act"
         ),
         windows=_windows(keys, layers),
-        **more,
+        **further,
     )
 
 
 def _of_text(keys: Keys, head_size: int) -> dict[str, Any]:
-    """Return the fields that language models have."""
-    part = keys.number("partial_rotary_factor") if "partial_rotary_factor" in keys.values else 1.0
-    rotary = int(head_size * part)
+    """Return the fields of `TransformerConfig` that only language models (decoders) set."""
+    share = keys.number("partial_rotary_factor") if "partial_rotary_factor" in keys.values else 1.0
+    rotary = int(head_size * share)
     if not 2 <= rotary <= head_size or rotary % 2:
         raise FormatError(f"head_dim is {head_size}, of which {rotary} are rotated: must be even, 2 or more")
     key = "num_experts" if "num_experts" in keys.family.defaults else "num_local_experts"
@@ -119,11 +119,11 @@ def _of_text(keys: Keys, head_size: int) -> dict[str, Any]:
 
 
 def _of_encoder(keys: Keys) -> dict[str, Any]:
-    """Return the fields that encoders of text or of images have."""
+    """Return the fields of `TransformerConfig` that only encoders of text (BERT) or images (ViT) set."""
     if keys.values.get("is_decoder"):
         raise FormatError(f"is_decoder is true: npusim builds {keys.kind} as an encoder only")
-    if (places := keys.values.get("position_embedding_type", "absolute")) != "absolute":
-        raise FormatError(f'position_embedding_type is {shown(places)}, must be "absolute"')
+    if (positions := keys.values.get("position_embedding_type", "absolute")) != "absolute":
+        raise FormatError(f'position_embedding_type is {shown(positions)}, must be "absolute"')
     if "patch_size" not in keys.family.defaults:
         return {"segments": keys.size("type_vocab_size")}
     patch, image = keys.count("patch_size"), keys.count("image_size")
@@ -142,7 +142,7 @@ def _of_encoder(keys: Keys) -> dict[str, Any]:
 
 
 def _windows(keys: Keys, layers: int) -> tuple[int, ...]:
-    """Return the window of each layer; () if no layer has one. Families without the key have none."""
+    """Return the sliding window of each layer in tokens, 0 for full attention; () if no layer has a window."""
     if "sliding_window" not in keys.family.defaults:
         return ()
     window = keys.size("sliding_window", 0)

@@ -11,7 +11,7 @@ from npusim.isa.base.errors import FormatError
 
 
 def t5(keys: Keys, name: str) -> TransformerConfig:
-    """Return the sizes of a T5. Encoder and decoder share the embedding of tokens; scores add a number by distance."""
+    """Return the sizes of a T5. Encoder and decoder share the token embedding; scores add relative position biases."""
     form = keys.values["feed_forward_proj"]
     parts = form.split("-") if isinstance(form, str) else []
     if not parts or len(parts) > 2 or parts[:-1] not in ([], ["gated"]):
@@ -44,7 +44,7 @@ def t5(keys: Keys, name: str) -> TransformerConfig:
 
 
 def whisper(keys: Keys, name: str) -> TransformerConfig:
-    """Return the sizes of a Whisper. The encoder reads a spectrum of sound of fixed length."""
+    """Return the sizes of a Whisper. The encoder reads a spectrogram of fixed length."""
     hidden = keys.count("d_model")
     common: dict[str, Any] = {
         "family": keys.kind,
@@ -78,7 +78,7 @@ def whisper(keys: Keys, name: str) -> TransformerConfig:
 
 
 def _half(keys: Keys, part: str, hidden: int) -> dict[str, Any]:
-    """Return the fields whose keys begin with the name of the half of the model."""
+    """Return the number of layers, inner elements and heads of the encoder or the decoder, which `part` names."""
     heads = keys.count(f"{part}_attention_heads")
     if hidden % heads:
         raise FormatError(f"{part}_attention_heads is {heads}, must divide d_model, {hidden}")

@@ -28,7 +28,10 @@ MOST_LAYERS = 1024
 
 
 class Keys:
-    """The values of a file over the defaults of its family. null overrides a default: a null window means no window."""
+    """The values of a `config.json`, and its family's defaults for keys that it lacks.
+
+    A null in the file overrides a default: a null window means no window.
+    """
 
     def __init__(self, kind: str, given: Mapping[str, Any], family: Family, inside: bool) -> None:
         self.kind, self.family = kind, family
@@ -39,11 +42,11 @@ class Keys:
                 raise FormatError(f"{key} is {shown(given[key])}: npusim cannot build this part of {kind}")
 
     def size(self, key: str, default: int | None = None) -> int:
-        """Return the integer of a key, 0 or more; the default if the value is null or missing."""
+        """Return an integer of at least 0; the default if it is null or missing. Raises FormatError with the key."""
         return self._integer(key, default, 0, MOST)
 
     def count(self, key: str, default: int | None = None, most: int = MOST) -> int:
-        """Return the integer of a key, 1 or more; the default if the value is null or missing."""
+        """Return an integer of at least 1; the default if it is null or missing. Raises FormatError with the key."""
         return self._integer(key, default, 1, most)
 
     def _integer(self, key: str, default: int | None, least: int, most: int) -> int:
@@ -57,7 +60,7 @@ class Keys:
         return value
 
     def number(self, key: str) -> float:
-        """Return the number of a key."""
+        """Return the value of a key as a float. Raises FormatError if it is no number."""
         value = self.values.get(key)
         if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) < MOST:
             raise FormatError(f"{key} is {shown(value)}, must be a number")
@@ -83,5 +86,5 @@ class Keys:
 
 
 def shown(value: Any) -> str:
-    """Return a value of a file for a message, in at most 60 characters."""
+    """Return a value of a file as JSON for a message, cut to 60 characters."""
     return json.dumps(value, default=str)[:60]

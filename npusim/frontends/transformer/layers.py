@@ -1,6 +1,6 @@
 """Builds the layers that transformers consist of, from constants of which only the sizes are known.
 
-Values are int8, or float16. Times do not depend on scales, so all int8 values but a few have the same. Weights of
+Values are int8 or float16. Times do not depend on scales, so nearly all int8 tensors have the same one. Weights of
 products have the format of the model.
 """
 
@@ -66,7 +66,7 @@ class Layers:
         return self.multiplied(name, x, weights, biased)
 
     def _decoded(self, name: str, x: int, units: int, biased: bool) -> int:
-        """Return the product of x with weights of a few bits, or in blocks."""
+        """Return the product of x with weights that are decoded first: of fewer bits, in blocks, or fp8."""
         inner, sized = self.builder.shape(x)[-1], self.builder.sized
         form = self.weights.blocks(inner)
         operands: list[int | None] = [
@@ -166,21 +166,21 @@ class Layers:
         **parameters: Any,
     ) -> tuple[int, ...]:
         """Add a node with `count` results and return them."""
-        made = operator(op).parameters(**parameters)
         kind = unshaped(self._dtype, self._scaled(scaling))
-        return self.builder.node(op, operands, [kind] * count, made, name=name)
+        values = operator(op).parameters(**parameters)
+        return self.builder.node(op, operands, [kind] * count, values, name=name)
 
     def _scaled(self, scaling: Quantization | None) -> Quantization | None:
         """Return the quantization of values, which floats do not have."""
         return None if self._floats else scaling
 
     def _weights(self, units: int, inner: int) -> TensorType:
-        """Return the type of weights on which the array computes as they are."""
-        return TensorType("float16", (units, inner)) if self._floats else _weights(units, inner)
+        """Return the type of weights on which the array computes without decoding."""
+        return TensorType("float16", (units, inner)) if self._floats else _int8_weights(units, inner)
 
 
 @cache
-def _weights(units: int, inner: int) -> TensorType:
-    """Return the type of weights. Their scales differ by output channel, as those of a trained model do."""
+def _int8_weights(units: int, inner: int) -> TensorType:
+    """Return the type of int8 weights. Scales differ by output channel, as those of a trained model do."""
     scales = tuple(0.001 + 1e-8 * unit for unit in range(units))
     return TensorType("int8", (units, inner), Quantization(scales, (0,) * units, 0))

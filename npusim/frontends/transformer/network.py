@@ -39,7 +39,7 @@ def transformer(
 ) -> Graph:
     """Return the network of one step of a transformer.
 
-    tokens: new tokens of each sequence; past: tokens of each whose keys and values are known.
+    tokens: new tokens of each sequence; past: earlier tokens of each, whose keys and values are inputs.
     batch:  number of sequences.
     head:   tokens for which the next one is predicted: the "last" of each sequence, "all" or "none".
     source: tokens of each sequence that an encoder reads; 0 without one.
@@ -174,7 +174,7 @@ class _Step(Layers):
         return self.builder.graph([*outputs, *self._new])
 
     def _vectors(self) -> int:
-        """Return the vectors of all tokens behind the last layer."""
+        """Return the vectors of all tokens after the last layer."""
         config = self._config
         x = self._images() if config.patch else self._sound() if config.mels else self._words()
         for layer in range(config.layers):
@@ -184,6 +184,7 @@ class _Step(Layers):
     # Ends
 
     def _words(self) -> int:
+        """Return the embeddings of token numbers, with those of positions if the model has them."""
         config, builder, prefix = self._config, self.builder, self._prefix
         ids = builder.input(f"{prefix}token_ids", TensorType("int32", (self._batch, self._tokens)))
         rows = (self._decoder or self)._config.vocabulary
@@ -196,14 +197,16 @@ class _Step(Layers):
         return self.norm("embedding/norm", x) if config.norms_last else x
 
     def _placed(self, x: int) -> int:
-        """Add the vectors of positions. Those of segments are constants, too, whose sum is known before."""
+        """Add the position embeddings. They include those of segments: both are constants, so their sum is one, too."""
         prefix, hidden = self._prefix, self._config.hidden
-        places = self.constant(f"{prefix}positions", (self._tokens, hidden))
+        positions = self.constant(f"{prefix}positions", (self._tokens, hidden))
         x = self.shaped(x, self._batch, self._tokens, hidden)
-        return self.shaped(self.node("add", (x, places), f"{prefix}embedding/positions"), self._rows, hidden)
+        return self.shaped(
+            self.node("add", (x, positions), f"{prefix}embedding/positions"), self._rows, hidden
+        )
 
     def _sound(self) -> int:
-        """Return the vectors of sound: two convolutions over time, the second of which halves the frames (Whisper)."""
+        """Return the vectors of a spectrogram: two convolutions over time, the second of stride 2 (Whisper)."""
         config = self._config
         x = self.input("sound", self._batch, 1, 2 * self._tokens, config.mels)
         for number, stride in ((1, 1), (2, 2)):
@@ -215,7 +218,7 @@ class _Step(Layers):
         return self._placed(self.shaped(x, self._rows, config.hidden))
 
     def _images(self) -> int:
-        """Return the embeddings of images' patches, behind that of the class token (ViT)."""
+        """Return the embeddings of the class token and of the images' patches (ViT)."""
         config = self._config
         patches, features = config.patches, config.patch**2 * config.channels
         if self._tokens != patches + 1:
@@ -345,7 +348,7 @@ class _Step(Layers):
         return self._put_out(name, self.matrices(f"{name}/sums", self.softmax(name, scores), values))
 
     def _put_out(self, name: str, taken: int) -> int:
-        """Return the output product of the sums of values of all heads."""
+        """Return the product that projects the results of all heads to the model's width."""
         config = self._config
         taken = self.shaped(taken, self._batch, config.heads, self._tokens, config.head_size)
         joined = self.joined(f"{name}/joined", taken)
@@ -419,6 +422,7 @@ class _Step(Layers):
         return self.node("sum", (joined,), f"{name}/sum", axes=(0,), keep_dims=False)
 
     def _network(self, name: str, x: int) -> int:
+        """Return one feed-forward network of x: two products, or three if it is gated."""
         config, biased = self._config, self._config.inner_bias
         opened = self.product(f"{name}/gate" if config.gated else f"{name}/up", x, config.inner, biased)
         opened = self.node(config.activation, (opened,), f"{name}/activation")

@@ -131,10 +131,10 @@ def configured(
     weights, activations: the formats to take instead of the model's own. Raises NpusimError for what is no transformer.
     """
     if isinstance(model, TransformerConfig):
-        found: TransformerConfig | None = model
+        config: TransformerConfig | None = model
     else:
-        found = config_of(model) if isinstance(model, Mapping) else configuration(model)
-    if found is None:
+        config = config_of(model) if isinstance(model, Mapping) else configuration(model)
+    if config is None:
         if Path(str(model)).exists():
             raise NpusimError(
                 f"{model}: is no configuration of a transformer; it may be a config.json of Hugging Face or a GGUF file"
@@ -143,8 +143,8 @@ def configured(
         hint = f", did you mean {near}?" if near else ";"
         raise NpusimError(f"{model}: no such file or transformer{hint} known are {', '.join(BY_NAME)}")
     if not weights and not activations:
-        return found
-    return found.stored_as(parse(weights) if weights else found.weights, activations)
+        return config
+    return config.stored_as(parse(weights) if weights else config.weights, activations)
 
 
 @cache
@@ -161,10 +161,10 @@ def configuration(model: str | Path) -> TransformerConfig | None:
     path = Path(name)
     try:
         if path.is_file():
-            found = _in_file(path)
+            config = _in_file(path)
         else:
-            found = BY_NAME[name].config if name in BY_NAME and not path.exists() else None
-        return found.stored_as(parse(form)) if found and form else found
+            config = BY_NAME[name].config if name in BY_NAME and not path.exists() else None
+        return config.stored_as(parse(form)) if config and form else config
     except NpusimError as fault:
         raise type(fault)(f"{name}: {fault}") from None
 

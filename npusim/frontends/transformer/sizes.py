@@ -1,4 +1,4 @@
-"""The sizes of a transformer, and what follows from them: its parameters and the bytes that they take."""
+"""The sizes of a transformer, and the number of its parameters and bytes that results from them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ACTIVATIONS = ("int8", "float16")
 
 @dataclass(frozen=True, slots=True)
 class TransformerConfig:
-    """The sizes of a transformer, and what its layers consist of.
+    """The sizes of a transformer and the structure of its layers.
 
     layers:     number of layers; each has attention and a feed-forward network.
     hidden:     elements of a token's vector.
@@ -28,7 +28,7 @@ class TransformerConfig:
     rotary:     elements of each head that are rotated by the token's position; 0 for learned position embeddings.
     causal:     a token attends to itself and to tokens before it only.
     post_norms: results of attention and feed-forward network are normalized before they are added (Gemma 2 and 3).
-    norms_last: sums are normalized instead of the inputs of attention and feed-forward network (BERT).
+    norms_last: the sums behind attention and feed-forward network are normalized instead of their inputs (BERT).
     query_norms: queries and keys are normalized, "head" by head or the "whole" width at once; "" for neither.
     qkv_bias, output_bias, inner_bias: the products for queries, keys and values, the product behind attention, and
                 those of the feed-forward network add a vector.
@@ -40,10 +40,10 @@ class TransformerConfig:
     pooler:     a product and a tanh follow on the first token's result (BERT, and ViT without classes).
     patch:      height and width of an image's patches, which become tokens, 0 for text; image: height and width of the
                 image; channels: its colours; classes: results of the classifier.
-    key_bias:   the product for keys adds a vector if those for queries and values do; False for Whisper.
-    distances:  rows of the table of numbers by the distance of two tokens, which scores add (T5).
-    mels:       bands of a spectrum of sound, which two convolutions turn into a token for each two frames (Whisper).
-    encoder:    the encoder whose results each layer attends to behind its own tokens; None without one.
+    key_bias:   with `qkv_bias` the product for keys adds a vector, too; False for Whisper.
+    distances:  rows of the table of relative position biases, which are added to scores (T5); 0 without one.
+    mels:       mel bands of the spectrogram that two convolutions turn into one token for two frames (Whisper).
+    encoder:    the encoder to whose results each layer attends after its own tokens; None without one.
     weights:    how the weights of products are stored.
     floats:     activations, keys and values are float16 instead of int8.
     """
@@ -94,7 +94,9 @@ class TransformerConfig:
         return "max_position_embeddings" if self.encoder is None else "max_target_positions"
 
     def stored_as(self, weights: WeightFormat, activations: str | None = None) -> TransformerConfig:
-        """Return the sizes with another format of weights, and of activations: "int8", "float16", None for what fits.
+        """Return the sizes with other formats of weights and activations.
+
+        activations: "int8" or "float16"; None for the type that goes with the weights.
 
         Raises NpusimError for activations that do not go with the weights.
         """
@@ -111,7 +113,7 @@ class TransformerConfig:
 
     @property
     def read(self) -> int:
-        """The number of tokens that the encoder always reads; 0 if it reads as many as there are, or is absent."""
+        """The fixed number of tokens that the encoder reads (Whisper); 0 if it takes any number or does not exist."""
         return 0 if self.encoder is None else self.encoder.positions
 
     @property

@@ -80,8 +80,8 @@ class _Block(Layers):
     def _normalized(self, name: str, x: int, activated: bool) -> int:
         """Normalize groups of channels; swish follows if `activated`.
 
-        A channel's mean and mean of squares are averaged over its group. Each element is multiplied by the channel's
-        scale over the deviation, and the rest is added.
+        Mean and mean square of each channel are averaged over its group. Then each element x becomes
+        x * factor + offset, with factor = scale / deviation and offset = bias - mean * factor.
         """
         batch, _, _, channels = self.builder.shape(x)
         groups = (batch, GROUPS, channels // GROUPS)
@@ -124,7 +124,7 @@ class _Block(Layers):
         return self.product(f"{name}/output", self.joined(f"{name}/joined", taken), CHANNELS, True)
 
     def _geglu(self, name: str, x: int) -> int:
-        """Return the product of a part with GELU of another, projected to the channels."""
+        """Return a gated feed-forward network: one product, times the GELU of another, projected to the channels."""
         part = self.product(f"{name}/up", x, INNER, True)
         gate = self.node("gelu", (self.product(f"{name}/gate", x, INNER, True),), f"{name}/activation")
         gated = self.node("mul", (gate, part), f"{name}/gated")
