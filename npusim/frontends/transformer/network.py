@@ -230,8 +230,7 @@ class _Step(Layers):
         x = self.shaped(x, self._batch, patches, config.hidden)
         first = self.constant("class", (self._batch, 1, config.hidden))
         x = self.node("concatenation", (first, x), "embedding/class", axis=1)
-        places = self.constant("positions", (self._tokens, config.hidden))
-        return self.shaped(self.node("add", (x, places), "embedding/positions"), self._rows, config.hidden)
+        return self._placed(x)
 
     def _head(self, x: int, head: str) -> int:
         """Return the scores of the vocabulary for the tokens in `head`; of an image those of its classes."""
