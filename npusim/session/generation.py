@@ -14,7 +14,7 @@ from npusim.frontends.transformer.network import (
     in_window,
     transformer,
 )
-from npusim.frontends.transformer.published import BLOCKS, PUBLISHED, configuration, configured
+from npusim.frontends.transformer.published import BLOCK_BY_NAME, PUBLISHED, configuration, configured
 from npusim.frontends.transformer.sizes import ACTIVATIONS, TransformerConfig
 from npusim.frontends.transformer.weights import FORMATS
 from npusim.isa.base.errors import NpusimError, nearest
@@ -118,7 +118,7 @@ def _read(path: str | Path) -> TransformerConfig:
             f"{path}: is no configuration of a language model; a prompt is for its config.json or GGUF file"
         )
     name, known = str(path), [row.name for row in PUBLISHED if row.config.causal]
-    if name in (*models.names(), *[block.name for block in BLOCKS]):
+    if name in (*models.names(), *BLOCK_BY_NAME):
         raise NpusimError(f"{path}: generates no tokens; models that do are {', '.join(known)}")
     near = nearest(name, known)
     hint = (

@@ -52,19 +52,18 @@ def open_model(
         from npusim.frontends.tflite import reader as tflite
 
         return tflite.parse(models.path_or_bytes(name), name, sizes)
-    from npusim.frontends.transformer.published import BLOCKS, BY_NAME, configuration
+    from npusim.frontends.transformer.published import BLOCK_BY_NAME, BY_NAME, configuration
 
     if config := configuration(path):
         return formats.read_config(config, sizes)
-    blocks = {block.name: block for block in BLOCKS}
-    if name in blocks:
-        return formats.built(name, blocks[name].build, sizes)
+    if name in BLOCK_BY_NAME:
+        return formats.built(name, BLOCK_BY_NAME[name].build, sizes)
     if form and open_model(plain, sizes):
         raise NpusimError(
             f"{path}: the format of weights is for a config.json, a GGUF file, and {', '.join(BY_NAME)}; {plain} has "
             f"its own, and {plain}:{formats.BY_SIZE} times it without reading its weights"
         )
-    known = (*models.names(), *BY_NAME, *blocks)
+    known = (*models.names(), *BY_NAME, *BLOCK_BY_NAME)
     near = nearest(name, known)
     if len(file.parts) != 1 or (file.suffix and not near):
         raise NpusimError(f"{path}: no such file")

@@ -82,9 +82,9 @@ def _format(path: str | Path) -> str:
     try:
         name = frontend.front_end_of(file).name
     except NpusimError as fault:
-        from npusim.frontends.transformer.published import BLOCKS, BY_NAME
+        from npusim.frontends.transformer.published import BLOCK_BY_NAME, BY_NAME
 
-        if str(path) in (*BY_NAME, *(block.name for block in BLOCKS)):
+        if str(path) in (*BY_NAME, *BLOCK_BY_NAME):
             raise NpusimError(f"{path}: has no weights, so there are no values to compare") from None
         raise type(fault)(f"{path}: {fault}") from None
     if name not in _OPENED:

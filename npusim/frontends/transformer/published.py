@@ -119,6 +119,7 @@ BLOCKS = (
 )
 
 BY_NAME = {row.name: row for row in PUBLISHED}
+BLOCK_BY_NAME = {block.name: block for block in BLOCKS}
 
 
 def configured(
