@@ -7,6 +7,7 @@ activations are int8 or float16, and which format weights have. Only the sizes o
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -269,9 +270,11 @@ class _Step(Layers):
 
     def _layer(self, name: str, x: int, window: int) -> int:
         config = self._config
-        cross = [] if config.encoder is None else [("cross_attention", self._cross_attention)]
-        attention = partial(self._attention, window=window)
-        for part, add in [("attention", attention), *cross, ("feed_forward", self._feed_forward)]:
+        parts: dict[str, Callable[[str, int], int]] = {"attention": partial(self._attention, window=window)}
+        if config.encoder is not None:
+            parts["cross_attention"] = self._cross_attention
+        parts["feed_forward"] = self._feed_forward
+        for part, add in parts.items():
             inner = x if config.norms_last else self.norm(f"{name}/{part}/norm", x)
             result = add(f"{name}/{part}", inner)
             if config.post_norms:
