@@ -70,12 +70,10 @@ def messages() -> Mapping[str, Any]:
                 added.type, added.type_name = kinds.TYPE_MESSAGE, f".{_PACKAGE}.{kind}"
             else:
                 added.type = getattr(kinds, f"TYPE_{kind.upper()}")
-    pool = (
-        descriptor_pool.DescriptorPool()
-    )  # a pool of our own, because Paddle itself may be imported beside npusim
+    pool = descriptor_pool.DescriptorPool()  # our own, because Paddle may be imported beside npusim
     pool.Add(file)
-    kinds_of = {name: pool.FindMessageTypeByName(f"{_PACKAGE}.{name}") for name in _MESSAGES}
-    return {name: message_factory.GetMessageClass(kind) for name, kind in kinds_of.items()}
+    types = {name: pool.FindMessageTypeByName(f"{_PACKAGE}.{name}") for name in _MESSAGES}
+    return {name: message_factory.GetMessageClass(type_) for name, type_ in types.items()}
 
 
 PROGRAM = "__model__"
@@ -91,19 +89,19 @@ def parameters(path: Path, names: Sequence[str]) -> dict[str, Array]:
     if not names:
         return {}
     wanted = ("__params__", "params") if path.name == PROGRAM else (path.with_suffix(PARAMETERS).name,)
-    for each in (path.with_name(name) for name in wanted):
-        if each.is_file():
-            return _tensors(each, sorted(names))  # in the order of their names, because the file has none
+    for file in map(path.with_name, wanted):
+        if file.is_file():
+            return _tensors(file, sorted(names))  # in the order of their names, because the file has none
     if path.name != PROGRAM:
         raise FormatError(f"has {len(names)} parameters, and no {wanted[0]} is next to it; put it there")
     arrays: dict[str, Array] = {}
     for name in names:
-        each = path.with_name(name) if name not in ("", ".", "..") and not set(name) & set("/\\\0") else path
-        if each == path or each.is_symlink() or not each.is_file():
+        file = path.with_name(name) if name not in ("", ".", "..") and not set(name) & set("/\\\0") else path
+        if file == path or file.is_symlink() or not file.is_file():
             raise FormatError(
                 f"parameter {quoted(name)} has no file of its name, nor {wanted[0]}, beside the program"
             )
-        arrays |= _tensors(each, [name])
+        arrays |= _tensors(file, [name])
     return arrays
 
 

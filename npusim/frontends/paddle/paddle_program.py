@@ -20,7 +20,7 @@ from npusim.frontends.paddle.paddle_file import (
     messages,
     parameters,
 )
-from npusim.frontends.paddle.written_out import FACTORS, WHOLE, WRITTEN_OUT, Operation, Parts, factors
+from npusim.frontends.paddle.written_out import WHOLE, WRITTEN_OUT, Operation, quantize_factors
 from npusim.isa.base import user_file
 from npusim.isa.base.errors import FormatError
 from npusim.isa.base.lazy_dataclass import dataclass
@@ -55,9 +55,7 @@ def network_of(path: Path) -> Network:
         raise FormatError(f"is no Paddle model: {' '.join(str(fault).split())[:120]}") from None
     if not program.blocks or not program.blocks[0].ops:
         raise FormatError("is no Paddle model: its program has no block with operators")
-    if any(
-        isinstance(text, bytes) for text in _texts(program.blocks[0])
-    ):  # bytes are names that are no UTF-8
+    if any(isinstance(text, bytes) for text in _texts(program.blocks[0])):  # protobuf's form of no UTF-8
         raise FormatError("is damaged: a name in it is no UTF-8 text")
     return _Program(path, program).network()
 
@@ -77,7 +75,7 @@ class _Program:
 
     variables: the declarations by name.
     current: the value that a variable has at this point; operators may write a variable again.
-    made: all names of values so far.
+    taken: all names of values so far.
     whole: values that are integers, the results of `fake_quantize_*`.
     """
 
@@ -88,37 +86,48 @@ class _Program:
     constants: dict[str, Array] = field(default_factory=dict)
     nodes: list[Node] = field(default_factory=list)
     foreign: dict[str, Value] = field(default_factory=dict)
-    made: set[str] = field(default_factory=set)
+    taken: set[str] = field(default_factory=set)
     whole: set[str] = field(default_factory=set)
 
     def network(self) -> Network:
         """Return the network."""
         block = self.program.blocks[0]
         self.variables = {variable.name: variable for variable in block.vars}
-        operations = [_operation(operator, number) for number, operator in enumerate(block.ops)]
-        ends = sorted((each for each in operations if each.type in ("feed", "fetch")), key=_column)
-        fed = [name for each in ends if each.type == "feed" for name in each.outputs.get("Out", ())]
-        fetched = [name for each in ends if each.type == "fetch" for name in each.inputs.get("X", ())]
+        operations = [self._operation(operator, number) for number, operator in enumerate(block.ops)]
+        ends = [operation for operation in operations if operation.type in ("feed", "fetch")]
+        ends.sort(key=lambda end: end.whole("col", 0))
+        fed = [name for end in ends if end.type == "feed" for name in end.outputs.get("Out", ())]
+        fetched = [name for end in ends if end.type == "fetch" for name in end.inputs.get("X", ())]
         if not fetched:
             raise FormatError("has no operator fetch, so nothing is a result; save it for inference")
-        read = {name for each in operations for names in each.inputs.values() for name in names}
+        read = {name for operation in operations for names in operation.inputs.values() for name in names}
         if unknown := sorted(read - set(self.variables)):
             raise FormatError(f"variable {quoted(unknown[0])} is read and not declared in the block")
-        kept = [each for each in block.vars if each.persistable and each.type.type == DENSE_TENSOR]
-        self.constants = parameters(self.path, [each.name for each in kept if each.name not in fed])
-        self.made = {*self.constants, *fed}
-        for each in operations:
-            if each.type not in ("feed", "fetch"):
-                self._add(each)
-        return Network(
-            self.path.stem,
-            tuple(self.nodes),
-            self.constants,
-            tuple([self._value(name, name) for name in fed]),
-            tuple([self.current.get(name, name) for name in fetched]),
-            {PADDLE: int(self.program.version.version), STANDARD: 21},
-            foreign=self.foreign,
+        kept = [each.name for each in block.vars if each.persistable and each.type.type == DENSE_TENSOR]
+        self.constants |= parameters(self.path, [name for name in kept if name not in fed])
+        self.taken = {*self.constants, *fed}
+        for operation in operations:
+            if operation.type not in ("feed", "fetch"):
+                self._add(operation)
+        inputs = tuple([self._value(name, name) for name in fed])
+        outputs = tuple([self.current.get(name, name) for name in fetched])
+        versions = {PADDLE: int(self.program.version.version), STANDARD: 21}
+        nodes = tuple(self.nodes)
+        return Network(self.path.stem, nodes, self.constants, inputs, outputs, versions, foreign=self.foreign)
+
+    def _operation(self, operator: Any, number: int) -> Operation:
+        if operator.type in _CONTROL:
+            raise FormatError(
+                f"operator {number} ({operator.type}) runs another block; npusim has straight programs: export the "
+                "model with fixed sizes"
+            )
+        inputs, outputs = (
+            {slot.parameter: tuple(slot.arguments) for slot in slots if slot.arguments}
+            for slots in (operator.inputs, operator.outputs)
         )
+        main = [outputs[slot][0] for slot in (*("Out", "Output", "Y"), *outputs) if slot in outputs]
+        name, attributes = (*main, f"{operator.type}_{number}")[0], dict(map(_attribute, operator.attrs))
+        return Operation(operator.type, name, inputs, outputs, attributes, self.constants)
 
     def _add(self, source: Operation) -> None:
         """Add the nodes of an operator, on the values that its variables have at this point."""
@@ -127,11 +136,16 @@ class _Program:
             slot: tuple([current.get(name, name) for name in names]) for slot, names in source.inputs.items()
         }
         outputs = {slot: tuple(map(self._fresh, names)) for slot, names in source.outputs.items()}
-        nodes = self._nodes(replace(source, inputs=inputs, outputs=outputs), entry)
+        operation = replace(source, inputs=inputs, outputs=outputs)
+        if operation.type in WRITTEN_OUT:
+            WRITTEN_OUT[operation.type](operation)
+            self.whole |= set(outputs.get("Out", ()) if operation.type.startswith(WHOLE) else ())
+        else:
+            quantize_factors(operation, self.whole)
+            operation.nodes.append(_node(operation, entry))
         read, wrote = (tuple(chain.from_iterable(one.values())) for one in (source.inputs, source.outputs))
-        added = [replace(node, written=(source.type, read, wrote)) for node in nodes]
-        self.nodes += added
-        written = {name for node in added for name in node.outputs}
+        self.nodes += [replace(node, written=(source.type, read, wrote)) for node in operation.nodes]
+        written = {name for node in operation.nodes for name in node.outputs}
         for slot, names in source.outputs.items():
             # Statistics and scales for further training are outputs too; without a node they keep their values.
             pairs = [pair for pair in zip(names, outputs[slot], strict=True) if pair[1] in written]
@@ -139,27 +153,13 @@ class _Program:
             if entry is None:
                 self.foreign |= {value: self._value(value, name) for name, value in pairs}
 
-    def _nodes(self, operation: Operation, entry: Row | None) -> list[Node]:
-        """Return the nodes of an operator, and add their new constants."""
-        parts = Parts(operation, self.constants)
-        if operation.type in WRITTEN_OUT:
-            WRITTEN_OUT[operation.type](parts)
-            self.whole |= set(operation.outputs.get("Out", ()) if operation.type.startswith(WHOLE) else ())
-        elif operation.type in FACTORS:
-            inputs = factors(parts, self.whole)
-            parts.nodes.append(_node(replace(operation, inputs=inputs), entry))
-        else:
-            parts.nodes.append(_node(operation, entry))
-        self.constants |= parts.new_constants
-        return parts.nodes
-
     def _fresh(self, name: str) -> str:
         """Return a new name for a value of a variable."""
         fresh, count = name, 1
-        while fresh in self.made:
+        while fresh in self.taken:
             count += 1
             fresh = f"{name}@{count}"
-        self.made.add(fresh)
+        self.taken.add(fresh)
         return fresh
 
     def _value(self, value: str, name: str) -> Value:
@@ -170,27 +170,6 @@ class _Program:
         tensor = variable.type.dense_tensor.tensor
         sizes = tuple([int(size) if size >= 0 else "" for size in tensor.dims])
         return Value(value, ELEMENTS.get(tensor.data_type, f"type {tensor.data_type}"), sizes)
-
-
-def _operation(operator: Any, number: int) -> Operation:
-    if operator.type in _CONTROL:
-        raise FormatError(
-            f"operator {number} ({operator.type}) runs another block; npusim has straight programs: export the model "
-            "with fixed sizes"
-        )
-    inputs, outputs = (
-        {slot.parameter: tuple(slot.arguments) for slot in slots if slot.arguments}
-        for slots in (operator.inputs, operator.outputs)
-    )
-    main = [outputs[slot][0] for slot in (*("Out", "Output", "Y"), *outputs) if slot in outputs]
-    name = main[0] if main else f"{operator.type}_{number}"
-    return Operation(operator.type, name, inputs, outputs, dict(map(_attribute, operator.attrs)))
-
-
-def _column(operation: Operation) -> int:
-    """Return the place of a feed among the inputs, or of a fetch among the outputs."""
-    column = operation.attributes.get("col", 0)
-    return column if isinstance(column, int) else 0
 
 
 def _node(operation: Operation, entry: Row | None) -> Node:
@@ -212,13 +191,12 @@ def _node(operation: Operation, entry: Row | None) -> Node:
 
 def _attribute(attribute: Any) -> tuple[str, Any]:
     """Return the name and plain value of an attribute; None for a block or a variable."""
-    name, value = attribute.name, getattr(attribute, ATTRIBUTES.get(attribute.type, "name"))
-    if attribute.type not in ATTRIBUTES:
-        return name, None
-    if ATTRIBUTES[attribute.type] == "scalar":
-        return name, getattr(value, SCALARS[value.type]) if value.type in SCALARS else None
-    plain = value if isinstance(value, (bool, int, float, bytes)) else [_text(each) for each in value]
-    return name, _text(plain)
+    kind = ATTRIBUTES.get(attribute.type)
+    value: Any = getattr(attribute, kind) if kind else None
+    if kind == "scalar":
+        value = getattr(value, SCALARS[value.type]) if value.type in SCALARS else None
+    single = value is None or isinstance(value, (bool, int, float, bytes))
+    return attribute.name, _text(value) if single else [*map(_text, value)]
 
 
 def _text(value: Any) -> Any:

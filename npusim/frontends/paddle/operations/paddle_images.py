@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +16,8 @@ from npusim.frontends.forms.node_rows import Row
 from npusim.frontends.forms.pools import MOVES, in_bins, pooled
 from npusim.frontends.forms.windows import NO_BORDER, Window, fitted, rounded_up, same, unwound
 from npusim.frontends.onnx.operations.onnx_windows import per_axis
-from npusim.frontends.paddle.operations.paddle_arguments import channels_first, numbers, op, renamed
+from npusim.frontends.paddle.operations import paddle_arguments as given
+from npusim.frontends.paddle.operations.paddle_arguments import op, renamed
 from npusim.kernels.graph.builder import unshaped
 from npusim.kernels.operator.parameters import Border
 
@@ -24,14 +26,15 @@ def _window(
     c: NodeConversion, extents: Sequence[int], size: Sequence[int], *, dilated: bool = False
 ) -> Window:
     """Return the window of an operator; padding SAME ignores the dilation, as Paddle does."""
-    rank, how, paddings = len(extents), c.attribute("padding_algorithm", "EXPLICIT"), numbers(c, "paddings")
-    c.require(how in ("EXPLICIT", "SAME", "VALID"), f"padding_algorithm is {how!r}")
+    rank, paddings = len(extents), given.numbers(c, "paddings")
+    rule = c.attribute("padding_algorithm", "EXPLICIT")
+    c.require(rule in ("EXPLICIT", "SAME", "VALID"), f"padding_algorithm is {rule!r}")
     stride = per_axis(c, "strides", rank)
-    dilation = per_axis(c, "dilations", rank) if dilated and how != "SAME" else (1,) * rank
+    dilation = per_axis(c, "dilations", rank) if dilated and rule != "SAME" else (1,) * rank
     padding: tuple[Border, ...] = (NO_BORDER,) * rank
-    if how == "SAME":
+    if rule == "SAME":
         padding = same(extents, size, stride, dilation)
-    elif how == "EXPLICIT" and paddings:
+    elif rule == "EXPLICIT" and paddings:
         fits = len(paddings) in (rank, 2 * rank) and min(paddings) >= 0
         c.require(fits, f"paddings {paddings} are not {rank} or {2 * rank} numbers, 0 or more")
         befores, behinds = (paddings, paddings) if len(paddings) == rank else (paddings[::2], paddings[1::2])
@@ -40,10 +43,10 @@ def _window(
 
 
 def _conv(c: NodeConversion) -> Sequence[int]:
-    channels_first(c)
+    given.channels_first(c)
     fused = c.flag("fuse_relu") or c.attribute("fuse_activation", "") or c.has("ResidualData")
     c.require(not fused, "was fused for one processor; give the original model")
-    image, weights, groups = c.tensor("Input"), c.tensor("Filter"), int(c.attribute("groups", 1))
+    image, weights, groups = c.tensor("Input"), c.tensor("Filter"), c.parameter("groups", 1)
     forms.check_filter(c, c.shape(image), c.shape(weights), groups)
     extents = c.shape(image)[2:]
     window = fitted(c, extents, _window(c, extents, c.shape(weights)[2:], dilated=True))
@@ -52,13 +55,13 @@ def _conv(c: NodeConversion) -> Sequence[int]:
 
 def _transposed(c: NodeConversion) -> Sequence[int]:
     """Add a transposed convolution; `output_size` and `output_padding` add elements behind."""
-    channels_first(c)
-    image, weights, groups = c.tensor("Input"), c.tensor("Filter"), int(c.attribute("groups", 1))
+    given.channels_first(c)
+    image, weights, groups = c.tensor("Input"), c.tensor("Filter"), c.parameter("groups", 1)
     forms.check_transposed_filter(c, c.shape(image), c.shape(weights), groups)
     extents, size = c.shape(image)[2:], c.shape(weights)[2:]
     window, rank = _window(c, extents, size, dilated=True), len(extents)
-    more = numbers(c, "output_padding") or [0] * rank
-    target = numbers(c, "output_size", "OutputSizeTensor")
+    more = given.numbers(c, "output_padding") or [0] * rank
+    target = given.numbers(c, "output_size", "OutputSizeTensor")
     c.require(len(more) == rank and min(more) >= 0, f"output_padding {more} is not {rank} numbers, 0 or more")
     c.require(len(target) in (0, rank), f"output_size {target} is not {rank} numbers")
     sizes, _ = unwound(extents, window, extents=target, more=more)
@@ -72,12 +75,11 @@ def _transposed(c: NodeConversion) -> Sequence[int]:
 
 def _pool(c: NodeConversion) -> Sequence[int | None]:
     """Add a pool of windows, of the whole image, or into bins; max pools may return places in the plane."""
-    channels_first(c)
-    x, size, shape = c.tensor("X"), numbers(c, "ksize"), c.shape("X")
+    given.channels_first(c)
+    x, size = c.tensor("X"), given.numbers(c, "ksize")
     places, kind = c.source.operation != "pool2d", c.attribute("pooling_type", "max")
     c.require(kind in ("max", "avg"), f"pooling_type is {kind!r}, must be 'max' or 'avg'")
-    c.require(len(shape) == 4, f"X has shape {list(shape)}, must be [N, C, H, W]")
-    image, name = shape[2:], "max_pool_2d" if kind == "max" else "average_pool_2d"
+    image, name = given.image_shape(c)[2:], "max_pool_2d" if kind == "max" else "average_pool_2d"
     whole = c.flag("global_pooling") or (c.flag("adaptive") and size == [1, 1])
     if whole and not places:
         return [c.node("reduce_max" if kind == "max" else "mean", [x], axes=(2, 3), keep_dims=True)]
@@ -90,13 +92,9 @@ def _pool(c: NodeConversion) -> Sequence[int | None]:
     window = _window(c, image, size)
     if c.flag("ceil_mode"):
         window = rounded_up(image, window, within=False)
-        begins = [
-            (count - 1) * step for count, step in zip(window.positions(image), window.stride, strict=True)
-        ]
-        inside = all(
-            at < size + side[0] for at, size, side in zip(begins, image, window.counted_padding, strict=True)
-        )
-        c.require(inside, f"ceil_mode gives windows outside of an image of {list(image)}")
+        last = np.subtract(window.positions(image), 1) * window.stride
+        inside = last < np.add(image, [before for before, _ in window.counted_padding])
+        c.require(bool(inside.all()), f"ceil_mode gives windows outside of an image of {list(image)}")
     window = fitted(c, image, window)
     if places:
         return c.nodes("max_pool_2d_with_positions", [x], kinds, **window.pool)
@@ -104,20 +102,19 @@ def _pool(c: NodeConversion) -> Sequence[int | None]:
 
 
 _CONV = "Input Filter Bias? ResidualData?"
-_TRANSPOSED = "Input Filter Bias? OutputSizeTensor?"
+_NAMES, _TRANSPOSED = "conv2d_transpose depthwise_conv2d_transpose", "Input Filter Bias? OutputSizeTensor?"
 _POOLS = f"average_pool_2d max_pool_2d mean reduce_max adaptive_average_pool_2d adaptive_max_pool_2d {MOVES}"
 
 
 def _sides(c: NodeConversion) -> dict[int, Axis]:
     """Return the axes to resize among height and width, by stated sizes or else scales."""
-    channels_first(c)
-    shape, target = c.shape("X"), [int(c.attribute(name, -1)) for name in ("out_h", "out_w")]
-    c.require(len(shape) == 4, f"X has shape {list(shape)}, must be [N, C, H, W]")
-    given = c.value("Scale").reshape(-1).tolist() if c.has("Scale") else c.attribute("scale")
-    scales = [float(scale) for scale in (given if isinstance(given, list) else [given or 0.0])] or [0.0]
+    given.channels_first(c)
+    shape, target = given.image_shape(c), [c.parameter(name, -1) for name in ("out_h", "out_w")]
+    stated = c.value("Scale").reshape(-1).tolist() if c.has("Scale") else c.attribute("scale")
+    scales = [float(scale) for scale in (stated if isinstance(stated, list) else [stated or 0.0])] or [0.0]
     scales = (scales * 2)[-2:]
     if c.has("SizeTensor") or c.has("OutSize"):
-        target, scales = numbers(c, "", "OutSize", "SizeTensor"), [0.0, 0.0]
+        target, scales = given.numbers(c, "", "OutSize", "SizeTensor"), [0.0, 0.0]
     elif min(scales) > 0 and np.isfinite(scales).all():
         target = [int(size * np.float32(scale)) for size, scale in zip(shape[2:], scales, strict=True)]
     c.require(len(target) == 2, f"the size {target} is not of height and width")
@@ -151,7 +148,7 @@ def _weighted(c: NodeConversion) -> Sequence[int]:
     linear, how = c.source.operation.startswith("bilinear"), "half_pixel"
     if c.flag("align_corners", True):
         how = "align_corners"
-    elif linear and int(c.attribute("align_mode", 1)) == 1:
+    elif linear and c.parameter("align_mode", 1) == 1:
         how = "asymmetric"
     sides = _sides(c).items()
     taps = {axis: interpolation.linear(side, how) for axis, side in sides}
@@ -161,26 +158,26 @@ def _weighted(c: NodeConversion) -> Sequence[int]:
 
 
 _RESIZE = "X OutSize? Scale? SizeTensor*"
-_GRID = {"mode": ("mode", "bilinear"), "padding_mode": ("padding_mode", "zeros")}
+_INTERPOLATED = "bilinear_interp bilinear_interp_v2 bicubic_interp bicubic_interp_v2"
 
 
 def _yolo_box(c: NodeConversion) -> Sequence[int]:
-    x, how = c.real("X"), detectors.yolo_box(c, numbers(c, "anchors"))
-    c.require(len(c.shape(x)) == 4, f"X has shape {list(c.shape(x))}, must be [N, C, H, W]")
-    return c.nodes("yolo_box", [x, c.real("ImgSize")], [c.like(x), c.like(x)], **how)
+    x, parameters = c.real("X"), detectors.yolo_box(c, given.numbers(c, "anchors"))
+    given.image_shape(c)
+    return c.nodes("yolo_box", [x, c.real("ImgSize")], [c.like(x), c.like(x)], **parameters)
 
 
 def _prior_box(c: NodeConversion) -> Sequence[int]:
+    given.image_shape(c, "Input"), given.image_shape(c, "Image")
     images = [c.real("Input"), c.real("Image")]
-    c.require(all(len(c.shape(each)) == 4 for each in images), "Input and Image must be [N, C, H, W]")
     return c.nodes("prior_box", images, [unshaped("float32")] * 2, **detectors.prior_box(c))
 
 
 def _decoded(c: NodeConversion) -> Sequence[int]:
     """Decode boxes (x1, y1, x2, y2) of prior boxes; variances are attributes or a tensor."""
-    how, axis = c.attribute("code_type", "encode_center_size"), int(c.attribute("axis", 0))
-    fits = how == "decode_center_size" and axis in (0, 1)
-    c.require(fits, f"code_type {how!r} along axis {axis} is not decoding")
+    code, axis = c.attribute("code_type", "encode_center_size"), c.parameter("axis", 0)
+    fits = code == "decode_center_size" and axis in (0, 1)
+    c.require(fits, f"code_type {code!r} along axis {axis} is not decoding")
     factors = c.real("PriorBoxVar") if c.has("PriorBoxVar") else c.attribute("variance", ()) or (1.0,) * 4
     normalized = c.flag("box_normalized", True)
     return [detectors.decoded(c, c.real("TargetBox"), c.real("PriorBox"), factors, axis, normalized)]
@@ -190,59 +187,31 @@ def _suppressed(c: NodeConversion) -> Sequence[int]:
     """Add non-maximum suppression with as many rows as possible; the last output counts the valid ones."""
     c.require(not c.has("RoisNum"), "npusim has boxes of all classes together, without RoisNum")
     boxes, whole = c.real("BBoxes"), unshaped("int32")
-    kinds, how = [c.like(boxes), whole, whole, whole], detectors.suppression(c)
-    kept, places, counts, _ = c.nodes("multiclass_nms", [boxes, c.real("Scores")], kinds, **how)
+    kinds, parameters = [c.like(boxes), whole, whole, whole], detectors.suppression(c)
+    kept, places, counts, _ = c.nodes("multiclass_nms", [boxes, c.real("Scores")], kinds, **parameters)
     return [kept, c.reshaped(places, (*c.shape(places), 1)), counts]
 
 
-_NMS = "multiclass_nms multiclass_nms2 multiclass_nms3"
+_NMS, _BOXES = "multiclass_nms multiclass_nms2 multiclass_nms3", "BBoxes Scores RoisNum?"
 _DECODED = "concatenation split mul add sub exp"
+_GRID: dict[str, Any] = {"mode": ("mode", "bilinear"), "padding_mode": ("padding_mode", "zeros")}
+_GRID |= {"align_corners": ("align_corners", 1)}
 
 
 ROWS: tuple[Row, ...] = tuple(
     chain(
         op("conv2d depthwise_conv2d conv3d", _CONV, _conv, forms.OPERATORS, "Output", "Conv"),
         op(
-            "conv2d_transpose depthwise_conv2d_transpose",
-            _TRANSPOSED,
-            _transposed,
-            forms.TRANSPOSED,
-            "Output",
-            lambda given: ("ConvTranspose", {"group": given.get("groups", 1)}),
+            _NAMES, _TRANSPOSED, _transposed, forms.TRANSPOSED, "Output", "ConvTranspose", group=("groups", 1)
         ),
-        op(
-            "pool2d",
-            "X",
-            _pool,
-            _POOLS,
-            role=lambda given: ({"max": "MaxPool"}.get(given.get("pooling_type", "max"), "AveragePool"), {}),
-        ),
+        op("pool2d", "X", _pool, _POOLS, role=given.either("pooling_type", "avg", "AveragePool", "MaxPool")),
         op("max_pool2d_with_index", "X", _pool, "max_pool_2d_with_positions", "Out Mask", groups=False),
         op("nearest_interp nearest_interp_v2", _RESIZE, _nearest, f"{NEAREST} gather", role="Resize"),
-        op(
-            "bilinear_interp bilinear_interp_v2 bicubic_interp bicubic_interp_v2",
-            _RESIZE,
-            _weighted,
-            "interpolate",
-        ),
-        renamed(
-            "grid_sampler",
-            "GridSample",
-            "X=X grid=Grid",
-            "Output",
-            align_corners=("align_corners", 1),
-            **_GRID,
-        ),
+        op(_INTERPOLATED, _RESIZE, _weighted, "interpolate"),
+        renamed("grid_sampler", "GridSample", "X=X grid=Grid", "Output", **_GRID),
         op("yolo_box", "X ImgSize", _yolo_box, "yolo_box", "Boxes Scores", groups=False),
         op("prior_box", "Input Image", _prior_box, "prior_box", "Boxes Variances", groups=False),
         op("box_coder", "TargetBox PriorBox PriorBoxVar?", _decoded, _DECODED, "OutputBox", groups=False),
-        op(
-            _NMS,
-            "BBoxes Scores RoisNum?",
-            _suppressed,
-            "multiclass_nms",
-            "Out Index NmsRoisNum",
-            groups=False,
-        ),
+        op(_NMS, _BOXES, _suppressed, "multiclass_nms", "Out Index NmsRoisNum", groups=False),
     )
 )
