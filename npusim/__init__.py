@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from npusim.kernels.operator.registered import register_operator, unregister_operator
     from npusim.quantization.quantization import quantize
     from npusim.quantization.result import Quantized
+    from npusim.serving.service import serve
     from npusim.session.api import compile, hardware, load, load_program, save_program
     from npusim.session.generation import generate
     from npusim.session.inputs import reset_states, states
@@ -67,6 +68,7 @@ __all__ = [
     "reset_states",
     "run",
     "save_program",
+    "serve",
     "simulate",
     "states",
     "unregister_operator",
@@ -99,6 +101,7 @@ _HOMES = {
     "reset_states": "npusim.session.inputs",
     "run": "npusim.views.run",
     "save_program": "npusim.session.api",
+    "serve": "npusim.serving.service",
     "simulate": "npusim.views.run",
     "states": "npusim.session.inputs",
     "unregister_operator": "npusim.kernels.operator.registered",

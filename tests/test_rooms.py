@@ -54,6 +54,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *("npusim.frontends", "npusim.models"),
     ),
     "npusim.hal": ("npusim.session",),
+    "npusim.serving": ("npusim.session",),
     "npusim.nnadapter.cache": ("npusim.numbers", "npusim.frontends"),
     "npusim.nnadapter.hal": ("npusim.session",),
     "npusim.nnadapter.c": ("npusim.nnadapter",),
@@ -68,6 +69,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "npusim.reports.run": ("npusim.reports.page",),
     "npusim.reports.comparison": ("npusim.reports.run", "npusim.comparison"),
     "npusim.reports.study": ("npusim.reports.run", "npusim.study"),
+    "npusim.reports.serving": ("npusim.reports.run", "npusim.serving"),
     "npusim.reports.notebook": ("npusim.reports.comparison", "npusim.reports.study"),
     "npusim.reports": ("npusim.reports.run",),
     "npusim.views": ("npusim.reports.notebook",),
@@ -75,12 +77,13 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "npusim.cli": (
         "npusim.reports",
         "npusim.reports.notebook",
+        "npusim.reports.serving",
         "npusim.verification",
         "npusim.quantization",
         "npusim.nnadapter",
     ),
     "npusim.__main__": ("npusim.cli",),
-    "npusim": ("npusim.explore", "npusim.verification", "npusim.quantization"),
+    "npusim": ("npusim.explore", "npusim.verification", "npusim.quantization", "npusim.serving"),
 }
 """The rooms, and below each the rooms it stands on: it may import from them, and from whatever they stand on.
 

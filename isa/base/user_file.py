@@ -42,6 +42,7 @@ COMPILED = Kind("a compiled model", 8 << 30)
 DOCUMENT = Kind("the text of an NNEF model", 1 << 25)
 GGUF = Kind("a GGUF file", 1 << 44)
 SAMPLES = Kind("an npz file of samples", 4 << 30)
+REQUESTS = Kind("a file of requests", 1 << 30)
 
 KINDS = (
     MODEL,
@@ -59,6 +60,7 @@ KINDS = (
     DOCUMENT,
     GGUF,
     SAMPLES,
+    REQUESTS,
 )
 """All kinds of files except the inputs of a run (`npusim.session.inputs`), whose limit depends on the model."""
 

@@ -12,6 +12,11 @@ COMMANDS = (
         "Compile and execute a model, and print the summary; of several models or machines, a table.",
     ),
     (
+        "serve",
+        "serve",
+        "Serve requests on one machine: queues, deadlines, batching; times in percentiles, energy, what limits.",
+    ),
+    (
         "demo",
         "run_commands",
         "Classify handwritten digits on the simulated NPU, with the built-in model and its 200 test images.",

@@ -422,6 +422,101 @@ generation.equal_layers?[] | string | | `equal_layers` of a run, once; of each p
 """
 )
 
+SERVING = f"""{_HEAD}
+models[] | string | | Names of the models.
+hardware | @hardware | | Every key of the hardware that they ran on.
+agreement | @agreement | | What is known of the errors of latency and energy of the programs.
+policy.requests? | string | | File of the requests; or rate or period_ms.
+policy.rate?[] | number | 1/s | Requests per second of each model, at random.
+policy.period_ms?[] | number | ms | Time between two requests of each model.
+policy.seed? | integer | | Seed of the arrivals; present with rate.
+policy.priority?[] | integer | | Priority of each model, the larger first; empty if all are equal.
+policy.deadline_ms?[] | number | ms | Deadline of each model, from arrival; empty without any.
+policy.queue? | integer? | | Most requests that wait; null without a limit.
+policy.preempt? | boolean | | Whether a higher priority stops a lower one at the end of a layer.
+policy.batching? | string | | one, static, continuous or chunked; present for a language model.
+policy.max_batch? | integer | | Most requests at once.
+policy.chunk? | integer | tokens | Tokens of a chunk.
+policy.bucket? | integer | tokens | Lengths of programs are multiples of it; absent for powers of two.
+notes[] | string | | Remarks, such as rows of the file that were left out.
+seconds | number | s | Time from the first arrival to the last end.
+utilization | number | 1 | Share of the time in which a program runs.
+busy.* | number | 1 | Share of the time in which each unit and each memory's port is busy.
+requests_per_s | number | 1/s | Answered requests per second.
+tokens_per_s | number | 1/s | Generated tokens per second; 0 without any.
+mean_in_system | number | | Mean number of requests that wait or are served, of those that are answered.
+energy_uj.total | number | uJ | Energy of requests and of the machine while no program runs.
+energy_uj.requests | number | uJ | Energy of the programs, which the requests share.
+energy_uj.idle | number | uJ | Energy of the machine while no program runs.
+energy_uj.preemption | number | uJ | Part of the requests' energy that moved the scratchpad for preemption.
+idle_mw | number | mW | Power of the machine while no program runs.
+all | @group | | All requests.
+tenants[] | @group | | The requests of each tenant; empty for a single one.
+between_tokens_ms? | @spread | ms | Times between two tokens of a request.
+cache?.bytes | integer | bytes | Size of the cache of keys and values, in whole pages.
+cache?.token_bytes | integer | bytes | Keys and values of one token in all layers.
+cache?.pages | integer | | Pages of the cache.
+cache?.page | integer | tokens | Tokens of a page.
+cache?.peak | integer | | Most pages taken at a time.
+cache?.mean | number | | Pages taken on average.
+cache?.stops | integer | | How often the cache was full and the youngest request was stopped.
+cache?.again | integer | tokens | Tokens computed again for that.
+phases[] | @phase | | Runs of programs, added up.
+programs[] | @step | | Programs, each simulated once from an idle machine.
+"""
+
+SPREAD = """
+mean | number | | Mean of the values; 0 without any.
+p50 | number | | The smallest value that at least 50 % do not exceed.
+p90 | number | | The same for 90 %.
+p95 | number | | The same for 95 %.
+p99 | number | | The same for 99 %.
+max | number | | The largest value.
+"""
+
+GROUP = """
+name | string | | Name of the tenant, or "all".
+requests | integer | | Number of requests.
+outcomes.NONE | integer | | Requests that were answered.
+outcomes.BUSY | integer | | Requests that found the queue full.
+outcomes.MISSED_DEADLINE_TRANSIENT | integer | | Requests that could not end in time when their turn came.
+outcomes.MISSED_DEADLINE_PERSISTENT | integer | | Requests whose deadline even an idle machine misses.
+missed_deadlines | number | 1 | Share of requests that missed their deadline.
+queue_ms | @spread | ms | Times from arrival to the first step, of answered requests.
+total_ms | @spread | ms | Times from arrival to the end.
+first_token_ms? | @spread | ms | Times from arrival to the first token.
+token_ms? | @spread | ms | Mean times of a request's tokens after the first.
+request_uj | @spread | uJ | Energies of requests, without those of the machine while no program runs.
+energy_uj | number | uJ | Sum of the energies, with those of requests that were not answered.
+tokens? | integer | | Generated tokens.
+token_uj? | number | uJ | Energy by generated token.
+"""
+
+_SUMS = """
+cycles | integer | cycles | Cycles.
+energy_uj | number | uJ | Energy.
+macs | integer | | Multiply-accumulates.
+dram_bytes | integer | bytes | Traffic through the DRAM port, in whole bursts.
+busy.* | integer | cycles | Cycles in which each unit and each memory's port is busy.
+limited_by | string | | Unit or memory that is busy longest.
+runs | integer | | How often it ran to its end.
+"""
+
+PHASE = f"""
+name | string | | inference, prefill or decode.
+{_SUMS}
+"""
+
+STEP = f"""
+name | string | | Name of the program: the model, or the shape of a language model's step.
+phase | string | | Phase that it belongs to.
+tokens | integer | | New tokens of each sequence; 0 for other models.
+past | integer | | Tokens whose keys and values it reads.
+batch | integer | | Sequences.
+equal_layers | string | | `equal_layers` of its run; empty without any.
+{_SUMS}
+"""
+
 CAPABILITIES = """
 hardware | string | | Name of the hardware.
 agreement | @agreement | | What is known of its errors.
@@ -493,6 +588,7 @@ DOCUMENTS: Mapping[str, Document] = {
         Document("verification", "`npusim verify MODEL --json F`", _keys(VERIFICATION)),
         Document("quantization", "`npusim quantize MODEL --json F`", _keys(QUANTIZATION)),
         Document("generation", "`npusim run CONFIG --prompt N --json F`", _keys(GENERATION)),
+        Document("serving", "`npusim serve MODEL --json F`", _keys(SERVING)),
         Document("capabilities", "`npusim capabilities --json F`", _keys(CAPABILITIES)),
         Document("presets", "`npusim hw list --json F`", _keys(PRESETS)),
         Document("models", "`npusim models --json F`", _keys(MODELS)),
@@ -516,6 +612,10 @@ PARTS: Mapping[str, Document] = {
         Document("claim", "agreement", _keys(CLAIM)),
         Document("provenance", "run, job", _keys(PROVENANCE)),
         Document("wall", "run, job", _keys(WALL)),
+        Document("group", "serving", _keys(GROUP)),
+        Document("spread", "group, serving", _keys(SPREAD)),
+        Document("phase", "serving", _keys(PHASE)),
+        Document("step", "serving", _keys(STEP)),
         Document("fault", "table", _keys(FAULT)),
         Document("changed", "comparison", _keys(CHANGED)),
         Document("differs", "comparison", _keys(DIFFERS)),

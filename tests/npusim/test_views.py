@@ -21,7 +21,7 @@ PUBLIC = {
     "Comparison", "Graph", "GraphBuilder", "Hardware", "NpusimError", "Program", "Quantization", "RunResult",
     "TensorType", "Verification", "WhatIf", "__version__",
     "caches_in_place", "compare", "compile", "generate", "hardware", "load", "load_program", "models", "quantize",
-    "register_operator", "reset_states", "run", "save_program", "simulate", "states", "unregister_operator",
+    "register_operator", "reset_states", "run", "save_program", "serve", "simulate", "states", "unregister_operator",
     "verify", "what_if",
 }  # fmt: skip
 

@@ -60,6 +60,10 @@ COMMANDS: dict[str, list[str]] = {
         "<models:model.tflite", "<models:program.npu", "--hw", "<hw:chip.toml", "--hw", "edge-64",
         "--json", ">json", "--csv", ">csv", "--report", "+report",
     ],
+    "serve": [
+        "<models:model.tflite", "--requests", "<requests:requests.csv", "--hw", "<hw:chip.toml", "--json", ">json",
+        "--csv", ">csv",
+    ],
     "demo": ["--hw", "<hw:chip.toml"],
     "compile": [
         "<model:model.tflite", "--hw", "<hw:chip.toml", "-o", ">output", "--partition", "<partition:force.txt",
@@ -107,10 +111,15 @@ PLAIN = {
     "form",
     "scheme",
     "outside",
+    "rate",
+    "period_ms",
+    "priority",
+    "deadline_ms",
+    "batching",
 }
 """Parameters of text that name no file."""
 
-PATHS = ("MODEL", "FILE", "DIR", "SPACE", "F", "F.npz", "P.npu", "P.asm", "F.pem", "A.json")
+PATHS = ("MODEL", "FILE", "DIR", "SPACE", "F", "F.npz", "P.npu", "P.asm", "F.csv", "F.pem", "A.json")
 """What parameters that name files are called in the help."""
 
 
@@ -173,6 +182,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "base.toml").write_text('extends = "edge-64"\n')
     (tmp_path / "chip.toml").write_text('extends = "base.toml"\n')
     (tmp_path / "force.txt").write_text("# nothing\n")
+    (tmp_path / "requests.csv").write_text("arrival_s\n0\n")
     (tmp_path / "float.tflite").write_bytes(_float_model("net"))
     np.savez(tmp_path / "samples.npz", in0=np.ones((2, 4, 4, 2), np.float32))
     np.savez(tmp_path / "in.npz", in0=models.digits_test()[0][:1])

@@ -1,0 +1,138 @@
+"""The command `npusim serve`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from npusim.base.console import console
+from npusim.cli.base import Progress
+from npusim.cli.options import hardware_inputs
+from npusim.cli.typer_options import EffortOption, HardwareOption, SetOption
+from npusim.isa.base.errors import NpusimError
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("serve")(serve)
+
+
+def _option(purpose: str, metavar: str | None, least: float | None = None) -> Any:
+    return typer.Option(help=purpose, metavar=metavar, min=least, show_default=False)
+
+
+_LIST = "N,N"
+
+
+def serve(
+    models: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="MODEL...",
+            help="Models of single inferences (files, .npu programs, built-in models), or one language model "
+            "(config.json, GGUF, published name).",
+        ),
+    ],
+    requests: Annotated[
+        Path | None,
+        _option(
+            "Arrivals: a CSV file with arrival_s, prompt_tokens, new_tokens, tenant, or BurstGPT's columns.",
+            "F.csv",
+        ),
+    ] = None,
+    rate: Annotated[
+        str | None, _option("Or requests per second of each model, at random (Poisson).", _LIST)
+    ] = None,
+    period_ms: Annotated[
+        str | None, _option("Or the time between two requests of each model, in ms.", _LIST)
+    ] = None,
+    count: Annotated[int, _option("With a rate or period: how many requests. [default: 1000]", "N", 0)] = 0,
+    duration_s: Annotated[float, _option("With a rate or period: until when they arrive.", "S", 0)] = 0.0,
+    seed: Annotated[int, typer.Option(help="Seed of the arrivals.", metavar="N", min=0)] = 0,
+    prompt_tokens: Annotated[int, _option("With a rate or period: tokens of each prompt.", "N", 0)] = 0,
+    new_tokens: Annotated[int, _option("With a rate or period: tokens of each answer.", "N", 0)] = 0,
+    priority: Annotated[
+        str | None, _option("Priority of each model, the larger first. [default: equal]", _LIST)
+    ] = None,
+    deadline_ms: Annotated[
+        str | None, _option("Deadline of each model, from arrival: who cannot meet it is not run.", _LIST)
+    ] = None,
+    queue: Annotated[int | None, _option("Most requests that wait; more are refused (BUSY).", "N", 0)] = None,
+    preempt: Annotated[
+        bool, _option("A higher priority stops a lower one at the end of a layer.", None)
+    ] = False,
+    batching: Annotated[
+        str, _option("Of a language model. [default: one]", "one|static|continuous|chunked")
+    ] = "",
+    max_batch: Annotated[int, _option("Most requests of a language model at once.", "N", 0)] = 0,
+    chunk: Annotated[int, _option("Tokens of a chunk, for chunked.", "N", 0)] = 0,
+    bucket: Annotated[
+        int, _option("Lengths of programs are multiples of it. [default: powers of two from 128 on]", "N", 0)
+    ] = 0,
+    cache_mib: Annotated[
+        float, _option("Memory for keys and values. [default: what the weights leave]", "MIB", 0)
+    ] = 0.0,
+    page: Annotated[int, _option("Tokens of a page of the cache. [default: 16]", "N", 0)] = 0,
+    hw: HardwareOption = None,
+    set_: SetOption = None,
+    effort: EffortOption = "fast",
+    json: Annotated[Path | None, _option("Write every number, for programs.", "F")] = None,
+    csv: Annotated[Path | None, _option("Write the requests, for a spreadsheet.", "F")] = None,
+) -> None:
+    """Serve requests on one machine: queues, deadlines, batching; times in percentiles, energy, what limits."""
+    from npusim.base import files
+    from npusim.frontends.frontend import model_file
+    from npusim.reports.serving import serving_text
+    from npusim.serving.service import serve as serving
+    from npusim.session import api
+    from npusim.session.options import Options
+
+    sources: dict[str, Path | None] = {f"MODEL {model}": model_file(model) for model in models}
+    sources |= {"--requests": requests} | hardware_inputs(hw)
+    targets = {option: path for option, path in (("--json", json), ("--csv", csv)) if path}
+    files.check_outputs(targets, sources, {})
+    machine = api.hardware(hw or api.DEFAULT_HARDWARE, set_ or ()) if hw or set_ else None
+    with Progress("serving"):
+        result = serving(
+            models,
+            machine,
+            requests=requests,
+            rate=_numbers("--rate", rate, float),
+            period_ms=_numbers("--period-ms", period_ms, float),
+            count=count,
+            duration_s=duration_s,
+            seed=seed,
+            prompt_tokens=prompt_tokens,
+            new_tokens=new_tokens,
+            priority=_numbers("--priority", priority, int),
+            deadline_ms=_numbers("--deadline-ms", deadline_ms, float),
+            queue=queue,
+            preempt=preempt,
+            batching=batching,
+            max_batch=max_batch,
+            chunk=chunk,
+            bucket=bucket,
+            cache_mib=cache_mib,
+            page=page,
+            options=Options(effort),
+        )
+    try:
+        out = console()
+        out.print(serving_text.summary(result, out.width))
+    finally:
+        writers = {
+            "--json": lambda: files.json_text(result.to_dict()),
+            "--csv": lambda: serving_text.csv(result),
+        }
+        files.write_all({path: files.text(writers[option]()) for option, path in targets.items()})
+
+
+def _numbers(option: str, given: str | None, kind: Callable[[str], Any]) -> Sequence[Any]:
+    """Return numbers that are separated by commas. Raises NpusimError for anything else."""
+    try:
+        return [kind(part) for part in given.split(",")] if given else ()
+    except ValueError:
+        raise NpusimError(f"{option} {given}: must be numbers, such as 40,15") from None

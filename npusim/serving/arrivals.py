@@ -1,0 +1,305 @@
+"""Requests and when they arrive: from a CSV file, at random with a rate (Poisson), or with a fixed period."""
+
+from __future__ import annotations
+
+import csv
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from io import StringIO
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npusim.isa.base import user_file
+from npusim.isa.base.errors import NpusimError, nearest
+from npusim.isa.base.lazy_dataclass import dataclass
+
+Whole = NDArray[np.int64]
+MOST_REQUESTS = 10_000_000
+MOST_TOKENS = 1 << 30
+MOST_CYCLES = 1 << 62
+"""Times are int64 cycles, of which sums must not overflow either."""
+
+BURST_GPT = {
+    "Timestamp": "arrival_s", "Request tokens": "prompt_tokens", "Response tokens": "new_tokens", "Model": "tenant",
+}  # fmt: skip
+"""The columns of BurstGPT's files that are read, by their names there; the others are ignored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Requests:
+    """Requests in the order of their arrivals, as columns of int64 [requests].
+
+    arrival: cycles of the machine's clock from time 0.
+    model:   index of the model that a request is for; of a language model always 0.
+    prompt, new: tokens of the prompt, and of the answer; empty without a language model.
+    tenant:  index into `tenants`.
+    lines:   line of the CSV file that each comes from; empty if they come from a rate or period.
+    notes:   remarks of the reader, such as rows that were left out.
+    file:    the CSV file; None if they come from a rate or period.
+    """
+
+    arrival: Whole
+    model: Whole
+    prompt: Whole
+    new: Whole
+    tenant: Whole
+    tenants: tuple[str, ...]
+    lines: Whole
+    notes: tuple[str, ...] = ()
+    file: Path | None = None
+
+    def __len__(self) -> int:
+        return len(self.arrival)
+
+    def where(self, number: int) -> str:
+        """Return the name of a request in messages: its line in the file, or its number."""
+        return f"{self.file}: line {self.lines[number]}" if self.file else f"request {number}"
+
+
+def at_rates(
+    rates: Sequence[float], models: Sequence[str], clock_mhz: float, seed: int, count: int, duration_s: float
+) -> Requests:
+    """Return the requests of independent Poisson processes, one per model.
+
+    rates: requests per second of each model. The first `count` requests of all models, or those before `duration_s`.
+    """
+    streams = np.random.SeedSequence(seed).spawn(len(rates))
+
+    def times(model: int) -> NDArray[np.float64]:
+        rate, draw = rates[model], np.random.default_rng(streams[model])
+        # Ten standard deviations above the mean, so that the last one drawn is behind the end.
+        number = count or int(rate * duration_s + 10 * (rate * duration_s) ** 0.5 + 10)
+        arrivals = draw.exponential(1 / rate, number).cumsum()
+        return arrivals if count else arrivals[arrivals < duration_s]
+
+    return _merged([times(model) for model in range(len(rates))], models, clock_mhz, count)
+
+
+def with_periods(
+    periods_ms: Sequence[float], models: Sequence[str], clock_mhz: float, count: int, duration_s: float
+) -> Requests:
+    """Return requests with a fixed period per model, the first of each at time 0."""
+
+    def times(model: int) -> NDArray[np.float64]:
+        period_s = periods_ms[model] * 1e-3
+        return np.arange(count or int(np.ceil(duration_s / period_s))) * period_s
+
+    return _merged([times(model) for model in range(len(periods_ms))], models, clock_mhz, count)
+
+
+def _merged(
+    times: Sequence[NDArray[np.float64]], models: Sequence[str], clock_mhz: float, count: int
+) -> Requests:
+    """Merge the arrival times of each model, in seconds, and keep the first `count` if that is not 0."""
+    arrival = _cycles(np.concatenate(times), clock_mhz)
+    model = np.repeat(np.arange(len(times), dtype=np.int64), [len(each) for each in times])
+    order = np.argsort(arrival, kind="stable")[: count or None]
+    none = np.empty(0, np.int64)
+    return Requests(arrival[order], model[order], none, none, model[order], tuple(models), none)
+
+
+def _cycles(seconds: NDArray[np.float64], clock_mhz: float) -> Whole:
+    """Return times as whole cycles. Raises NpusimError for times that are too late for 64 bits."""
+    cycles = np.rint(seconds * clock_mhz * 1e6)
+    if len(cycles) and cycles.max() > MOST_CYCLES:
+        raise NpusimError(
+            f"requests arrive until {seconds.max():g} s, which is more than {MOST_CYCLES} cycles"
+        )
+    return cycles.astype(np.int64)
+
+
+def read(path: Path, models: Sequence[str], clock_mhz: float, *, tokens: bool) -> Requests:
+    """Read requests from a CSV file: `arrival_s,prompt_tokens,new_tokens,tenant`, or the columns of BurstGPT.
+
+    models: the served models; if there are several, a column `model` says which one a request is for.
+    tokens: whether the columns of tokens are needed, for a language model. Without a column `tenant` the model is one.
+
+    BurstGPT's rows without response tokens are calls that failed; they are left out, and a note says how many.
+    Raises NpusimError with the line of the first fault.
+    """
+    lines = csv.reader(StringIO(user_file.text(path, user_file.REQUESTS), newline=""))
+    head = [name.strip().removeprefix("\N{BYTE ORDER MARK}") for name in next(_rows(lines, path), [])]
+    if not head:
+        raise NpusimError(f"{path}: is empty; its first line must name the columns, such as arrival_s")
+    burst = "Timestamp" in head
+    names = [BURST_GPT.get(name, "") if burst else name for name in head]
+    needed = ["arrival_s", *(("prompt_tokens", "new_tokens") if tokens else ())]
+    needed += ["model"] if len(models) > 1 else []
+    missing = [name for name in needed if name not in names]
+    if missing:
+        raise NpusimError(f"{path}: line 1: no column {' and no '.join(missing)}; it has {', '.join(head)}")
+    return _table(
+        path, lines, {name: names.index(name) for name in names if name}, models, clock_mhz, tokens, burst
+    )
+
+
+def _rows(lines: Iterator[list[str]], path: Path) -> Iterator[list[str]]:
+    """Yield the rows of a CSV file. Raises NpusimError for one that is no CSV."""
+    try:
+        yield from lines
+    except csv.Error as fault:
+        raise NpusimError(f"{path}: is no CSV file: {fault}") from None
+
+
+def _table(
+    path: Path, lines: Any, place: Mapping[str, int], models: Sequence[str], clock_mhz: float, tokens: bool, burst: bool
+) -> Requests:  # fmt: skip
+    """Read the rows below the head; `place` is the position of each column by its name."""
+    seconds, columns = array("d"), {name: array("q") for name in ("model", "prompt", "new", "tenant", "line")}
+    tenants: dict[str, int] = {}
+    failed = 0
+    for cells in _rows(lines, path):
+        if not cells:
+            continue
+        where = f"{path}: line {lines.line_num}"
+        if len(cells) <= max(place.values()):
+            raise NpusimError(f"{where}: has {len(cells)} cells, fewer than the columns of line 1")
+        text = {name: cells[at].strip() for name, at in place.items()}
+        arrival = _number(where, "arrival_s", text["arrival_s"], 0.0)
+        if seconds and arrival < seconds[-1]:
+            raise NpusimError(
+                f"{where}: arrives at {arrival:g} s, before the one above ({seconds[-1]:g} s); sort the file by it"
+            )
+        new = _tokens(where, "new_tokens", text["new_tokens"], 0 if burst else 1) if tokens else 0
+        if tokens and not new:
+            failed += 1
+            continue
+        if len(seconds) == MOST_REQUESTS:
+            raise NpusimError(f"{where}: a file may have {MOST_REQUESTS} requests at most")
+        served = _model(where, text["model"], models) if len(models) > 1 else 0
+        seconds.append(arrival)
+        columns["model"].append(served)
+        if tokens:
+            columns["prompt"].append(_tokens(where, "prompt_tokens", text["prompt_tokens"], 1))
+            columns["new"].append(new)
+        columns["tenant"].append(tenants.setdefault(text.get("tenant", models[served]), len(tenants)))
+        columns["line"].append(lines.line_num)
+    if not seconds:
+        raise NpusimError(f"{path}: has no requests; each is a line below that of the columns")
+    notes = (f"requests without response tokens, which were left out: {failed}",) if failed else ()
+    model, prompt, new_tokens, tenant, line = (np.array(each, np.int64) for each in columns.values())
+    arrivals = _cycles(np.array(seconds), clock_mhz)
+    return Requests(arrivals, model, prompt, new_tokens, tenant, tuple(tenants), line, notes, path)
+
+
+def _model(where: str, name: str, models: Sequence[str]) -> int:
+    if name in models:
+        return models.index(name)
+    near = nearest(name, models)
+    hint = f", did you mean {near}?" if near else ";"
+    raise NpusimError(f"{where}: model {name} is not served{hint} served are {', '.join(models)}")
+
+
+def _number(where: str, column: str, text: str, least: float) -> float:
+    """Return the number in a cell. Raises NpusimError with the line for anything else."""
+    try:
+        value = float(text)
+    except ValueError:
+        raise NpusimError(f"{where}: {column} is {text or 'empty'}, must be a number") from None
+    if not least <= value <= MOST_TOKENS:
+        raise NpusimError(f"{where}: {column} is {text}, must be {least:g} to {MOST_TOKENS}")
+    return value
+
+
+def _tokens(where: str, column: str, text: str, least: int) -> int:
+    """Return the number of tokens in a cell. Raises NpusimError as `_number` does, also for a fraction."""
+    value = _number(where, column, text, least)
+    if not value.is_integer():
+        raise NpusimError(f"{where}: {column} is {text}, must be a whole number")
+    return int(value)
+
+
+COUNT = 1000
+"""Requests of a rate or period, by default."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Where requests come from: exactly one of a file, rates and periods.
+
+    file:       a CSV file (`read`).
+    rates:      requests per second of each model (`at_rates`); periods_ms: time between two (`with_periods`).
+    count, duration_s: how many of all models, or until when they arrive; `COUNT` if neither is given.
+    prompt, new: tokens of each request that comes from a rate or period.
+    """
+
+    file: Path | None = None
+    rates: Sequence[float] = ()
+    periods_ms: Sequence[float] = ()
+    count: int = 0
+    duration_s: float = 0.0
+    seed: int = 0
+    prompt: int = 0
+    new: int = 0
+
+    def check(self, models: Sequence[str], *, tokens: bool) -> None:
+        """Raise NpusimError for what does not fit together."""
+        sources = {"--requests": self.file, "--rate": self.rates, "--period-ms": self.periods_ms}
+        given = [option for option, value in sources.items() if value]
+        if len(given) != 1:
+            raise NpusimError(
+                f"{' and '.join(given) or 'no requests'}: give one of --requests F.csv, --rate N (per second), "
+                "--period-ms N"
+            )
+        for option, values in (("--rate", self.rates), ("--period-ms", self.periods_ms)):
+            each_of(option, values, models, 0.0)
+        extra = {"--count": self.count, "--duration-s": self.duration_s}
+        extra |= {"--prompt-tokens": self.prompt, "--new-tokens": self.new}
+        for option, value in extra.items():
+            if self.file and value:
+                raise NpusimError(
+                    f"{option}: goes with --rate or --period-ms; the file says it for --requests"
+                )
+            if not 0 <= value <= MOST_TOKENS:
+                raise NpusimError(f"{option} {value:g}: must be more than 0 and at most {MOST_TOKENS}")
+        if self.count and self.duration_s:
+            raise NpusimError("--count and --duration-s: give one of them")
+        if not self.file and tokens and not (self.prompt and self.new):
+            raise NpusimError("--prompt-tokens and --new-tokens: each request to a language model needs both")
+        rates = [*self.rates, *(1e3 / period for period in self.periods_ms)]
+        if max(self.count, self.duration_s * sum(rates)) > MOST_REQUESTS:
+            raise NpusimError(f"more than {MOST_REQUESTS} requests; give a smaller --count or --duration-s")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what was given, as in the JSON."""
+        named = {
+            "requests": self.file and self.file.name,
+            "rate": list(self.rates),
+            "period_ms": list(self.periods_ms),
+        }
+        return {key: value for key, value in named.items() if value} | (
+            {"seed": self.seed} if self.rates else {}
+        )
+
+    def requests(self, models: Sequence[str], clock_mhz: float, *, tokens: bool) -> Requests:
+        """Return the requests. Raises NpusimError for a file with a fault."""
+        if self.file:
+            return read(self.file, models, clock_mhz, tokens=tokens)
+        count = 0 if self.duration_s else self.count or COUNT
+        if self.rates:
+            made = at_rates(self.rates, models, clock_mhz, self.seed, count, self.duration_s)
+        else:
+            made = with_periods(self.periods_ms, models, clock_mhz, count, self.duration_s)
+        if not len(made):
+            raise NpusimError(f"--duration-s {self.duration_s:g}: no request arrives in this time")
+        if not tokens:
+            return made
+        prompt, new = (np.full(len(made), each, np.int64) for each in (self.prompt, self.new))
+        return replace(made, prompt=prompt, new=new)
+
+
+def each_of(option: str, values: Sequence[float], models: Sequence[str], above: float) -> None:
+    """Raise NpusimError unless an option has a finite number above a limit for each model, or is not given."""
+    if values and len(values) != len(models):
+        raise NpusimError(
+            f"{option} {','.join(f'{value:g}' for value in values)}: has {len(values)} numbers for {len(models)} "
+            f"models ({', '.join(models)}); give one for each"
+        )
+    for value in values:
+        if not (isfinite(value) and value > above):
+            raise NpusimError(f"{option} {value:g}: must be more than {above:g}")

@@ -1,0 +1,467 @@
+"""The result of serving requests: what happened to each, and the numbers about all of them and about each tenant.
+
+Times are whole cycles of the machine's clock. A percentile is the smallest value that at least so many percent of the
+values do not exceed, so it is one of the values and no interpolation.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from enum import IntEnum
+from functools import cached_property
+from math import fsum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npusim.isa.base.lazy_dataclass import dataclass
+from npusim.isa.base.version import npusim_version
+from npusim.isa.hardware.hardware import Hardware
+from npusim.numbers.layers import share
+from npusim.numbers.provenance import Uncertainty
+from npusim.numbers.run import SCHEMA_VERSION
+from npusim.serving.arrivals import Requests
+from npusim.serving.steps import Step
+
+PERCENTILES = (50, 90, 95, 99)
+
+
+class Outcome(IntEnum):
+    """What became of a request, in the words of the NN HAL.
+
+    NONE:  it was answered.
+    BUSY:  it found the queue full and was refused.
+    MISSED_DEADLINE_TRANSIENT:  it could not end in time any more when its turn came; it was not run to its end.
+    MISSED_DEADLINE_PERSISTENT: an inference takes longer than the deadline even on an idle machine.
+    """
+
+    NONE = 0
+    BUSY = 1
+    MISSED_DEADLINE_TRANSIENT = 2
+    MISSED_DEADLINE_PERSISTENT = 3
+
+
+class Log:
+    """What happens to requests: a number for each, in compact arrays; and when which step runs.
+
+    start: cycle at which its first step begins; first: of its first token; end: of its end; -1 if there is none.
+    stops: how often it was stopped; energy_uj: its share of the energy of steps.
+    """
+
+    def __init__(self, requests: int) -> None:
+        self.start, self.first, self.end = (array("q", [-1]) * requests for _ in range(3))
+        self.stops = array("q", [0]) * requests
+        self.energy_uj = array("d", [0.0]) * requests
+        self.outcome = bytearray(requests)
+        self.steps: list[Step] = []
+        self._index: dict[int, int] = {}
+        self.runs: Counter[int] = Counter()
+        """Complete runs of each step, by its index in `steps`."""
+        self.run_begin, self.run_end, self.run_step, self.run_batch = (array("q") for _ in range(4))
+        self.gaps: Counter[int] = Counter()
+        """Numbers of the times between two tokens of a request, by cycles."""
+        self.moved_uj = 0.0
+        """Energy of storing and loading the scratchpad for preemption."""
+
+    def refuse(self, number: int, outcome: Outcome) -> None:
+        """Note why a request is not answered."""
+        self.outcome[number] = outcome
+
+    def step(self, begin: int, end: int, step: Step, numbers: Sequence[int]) -> None:
+        """Note the run of a step, whose energy is shared equally by its requests."""
+        if id(step) not in self._index:
+            self._index[id(step)] = len(self.steps)
+            self.steps.append(step)
+        self.runs[self._index[id(step)]] += 1
+        self._run(begin, end, self._index[id(step)], len(numbers))
+        part = step.energy_uj / len(numbers)
+        for number in numbers:
+            self.energy_uj[number] += part
+            if self.start[number] < 0:
+                self.start[number] = begin
+
+    def finish(self, number: int, begin: int, end: int, step: int, energy_uj: float) -> None:
+        """Note the end of a single inference, whose last part began at `begin`."""
+        self.runs[step] += 1
+        self._run(begin, end, step, 1)
+        self.end[number] = end
+        self.energy_uj[number] += energy_uj
+
+    def pause(self, number: int, begin: int, end: int, step: int, energy_uj: float, moved_uj: float) -> None:
+        """Note a part of an inference that is preempted; `moved_uj` of its energy moved the scratchpad."""
+        self._run(begin, end, step, 1)
+        self.stops[number] += 1
+        self.energy_uj[number] += energy_uj
+        self.moved_uj += moved_uj
+
+    def _run(self, begin: int, end: int, step: int, batch: int) -> None:
+        self.run_begin.append(begin)
+        self.run_end.append(end)
+        self.run_step.append(step)
+        self.run_batch.append(batch)
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Mean, percentiles and maximum of values; all 0 without values."""
+
+    count: int
+    mean: float
+    percentiles: Mapping[int, float]
+    most: float
+
+    @classmethod
+    def of(cls, values: NDArray[Any], factor: float = 1.0) -> Spread:
+        """Return the spread of values times a factor."""
+        ordered = np.sort(values)
+        return cls._of(len(ordered), lambda rank: float(ordered[rank]), float(ordered.sum()), factor)
+
+    @classmethod
+    def of_counts(cls, counts: Mapping[int, int], factor: float = 1.0) -> Spread:
+        """Return the spread of values that are given as the number of each."""
+        values = sorted(counts)
+        upto = np.cumsum([counts[value] for value in values]) if values else np.zeros(1, np.int64)
+        total = float(sum(value * counts[value] for value in values))
+        return cls._of(
+            int(upto[-1]), lambda rank: values[int(np.searchsorted(upto, rank + 1))], total, factor
+        )
+
+    @classmethod
+    def _of(cls, count: int, value: Any, total: float, factor: float) -> Spread:
+        if not count:
+            return cls(0, 0.0, dict.fromkeys(PERCENTILES, 0.0), 0.0)
+        ranks = {each: -(-each * count // 100) - 1 for each in PERCENTILES}
+        at = {each: factor * value(rank) for each, rank in ranks.items()}
+        return cls(count, factor * total / count, at, factor * value(count - 1))
+
+    def to_dict(self) -> dict[str, float]:
+        """Return the values by name, as in the JSON."""
+        return {
+            "mean": self.mean,
+            **{f"p{key}": value for key, value in self.percentiles.items()},
+            "max": self.most,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The numbers of all requests, or of those of one tenant.
+
+    outcomes: number of requests by outcome.
+    queue, total: cycles from arrival to the first step, and to the end, of those that were answered, in ms.
+    first, token: time to the first token, and mean time of each token after it, in ms; of language models.
+    energy:   energy of a request in uJ.
+    tokens:   generated tokens; token_uj: energy of requests by generated token.
+    """
+
+    name: str
+    outcomes: Mapping[str, int]
+    queue: Spread
+    total: Spread
+    first: Spread
+    token: Spread
+    energy: Spread
+    tokens: int
+    energy_uj: float
+
+    @property
+    def requests(self) -> int:
+        """The number of requests."""
+        return sum(self.outcomes.values())
+
+    @property
+    def answered(self) -> int:
+        """The number of requests that were answered."""
+        return self.outcomes[Outcome.NONE.name]
+
+    @property
+    def token_uj(self) -> float:
+        """The energy per generated token in uJ, prompts included; 0 without tokens."""
+        return self.energy_uj / self.tokens if self.tokens else 0.0
+
+    @property
+    def missed(self) -> float:
+        """The share of requests that missed their deadline."""
+        return share(
+            sum(number for name, number in self.outcomes.items() if name.startswith("MISSED")), self.requests
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the group as in the JSON."""
+        times = {"queue_ms": self.queue, "total_ms": self.total}
+        if self.tokens:
+            times |= {"first_token_ms": self.first, "token_ms": self.token}
+        return {
+            "name": self.name,
+            "requests": self.requests,
+            "outcomes": dict(self.outcomes),
+            "missed_deadlines": self.missed,
+            **{key: spread.to_dict() for key, spread in times.items()},
+            "request_uj": self.energy.to_dict(),
+            "energy_uj": self.energy_uj,
+            **({"tokens": self.tokens, "token_uj": self.token_uj} if self.tokens else {}),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """All runs of the steps of one phase, added up; `busy` are cycles of each unit and memory."""
+
+    name: str
+    runs: int
+    cycles: int
+    energy_uj: float
+    macs: int
+    dram_bytes: int
+    busy: Mapping[str, int]
+
+    @property
+    def limited_by(self) -> str:
+        """The unit or memory that is busy longest; "none" if nothing is."""
+        return max(self.busy, key=lambda name: self.busy[name], default="none")
+
+
+@dataclass(frozen=True, slots=True)
+class CacheUse:
+    """The cache of keys and values over the run.
+
+    bytes, pages, page: its size, its pages, and the tokens of a page; token_bytes: bytes of one token.
+    peak:  most pages taken at a time; mean: pages taken on average over the run.
+    stops: how often a request lost its pages to an older one; again: tokens computed again for that.
+    """
+
+    bytes: int
+    token_bytes: int
+    pages: int
+    page: int
+    peak: int
+    mean: float
+    stops: int
+    again: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Serving:
+    """The result of serving requests on one machine.
+
+    models:   names of the models; policy: how requests are queued or batched, by option, as in the JSON.
+    requests: what was asked for; log: what happened.
+    idle_mw:  power of the machine while it waits: leakage, clocks, DRAM standby and refresh.
+    cache:    of a language model; None for other models.
+    weights:  how the weights of a language model are stored, and `parameters` its number of them; "" and 0 for others.
+    """
+
+    models: tuple[str, ...]
+    hardware: Hardware
+    policy: Mapping[str, Any]
+    requests: Requests
+    log: Log
+    idle_mw: float
+    uncertainty: Uncertainty
+    cache: CacheUse | None = None
+    weights: str = ""
+    parameters: int = 0
+
+    @property
+    def is_language(self) -> bool:
+        """Whether the requests generate tokens."""
+        return self.cache is not None
+
+    @property
+    def begin(self) -> int:
+        """The cycle of the first arrival."""
+        return int(self.requests.arrival[0])
+
+    @cached_property
+    def end(self) -> int:
+        """The cycle in which the last step ends, or the last request arrives if that is later."""
+        return max(max(self.log.run_end, default=0), int(self.requests.arrival[-1]))
+
+    @property
+    def cycles(self) -> int:
+        """The cycles from the first arrival to the end."""
+        return self.end - self.begin
+
+    @property
+    def seconds(self) -> float:
+        """The time from the first arrival to the end, in seconds."""
+        return self.hardware.us_of_cycles(self.cycles) * 1e-6
+
+    @cached_property
+    def busy_cycles(self) -> int:
+        """The cycles in which a step runs."""
+        return sum(self.log.run_end) - sum(self.log.run_begin)
+
+    @property
+    def utilization(self) -> float:
+        """The share of the time in which a step runs."""
+        return share(self.busy_cycles, self.cycles)
+
+    @property
+    def idle_uj(self) -> float:
+        """The energy of the machine while no step runs, in uJ; no part of a request's energy."""
+        return self.idle_mw * self.hardware.us_of_cycles(self.cycles - self.busy_cycles) * 1e-3
+
+    @cached_property
+    def energy_uj(self) -> float:
+        """The energy of all requests, and of the machine while no step runs, in uJ."""
+        return fsum(self.log.energy_uj) + self.idle_uj
+
+    @cached_property
+    def total(self) -> Group:
+        """The numbers of all requests."""
+        return self._group("all", np.ones(len(self.requests), bool))
+
+    @cached_property
+    def by_tenant(self) -> tuple[Group, ...]:
+        """The numbers of each tenant's requests, if there are several tenants."""
+        names = self.requests.tenants
+        several = enumerate(names) if len(names) > 1 else ()
+        return tuple(self._group(name, self.requests.tenant == number) for number, name in several)
+
+    def _group(self, name: str, mine: NDArray[np.bool_]) -> Group:
+        requests, log = self.requests, self.log
+        outcomes = np.frombuffer(log.outcome, np.uint8)[mine]
+        done = mine & (np.frombuffer(log.outcome, np.uint8) == Outcome.NONE)
+        energy, ms = np.frombuffer(log.energy_uj), self.hardware.us_of_cycles(1) * 1e-3
+        arrival, start, end = requests.arrival[done], _column(log.start)[done], _column(log.end)[done]
+        none = np.empty(0, np.int64)
+        first, new = (_column(log.first)[done], requests.new[done]) if self.is_language else (none, none)
+        further = new > 1
+        return Group(
+            name,
+            {each.name: int((outcomes == each).sum()) for each in Outcome},
+            Spread.of(start - arrival, ms),
+            Spread.of(end - arrival, ms),
+            Spread.of(first - arrival if self.is_language else none, ms),
+            Spread.of((end[further] - first[further]) / (new[further] - 1) if self.is_language else none, ms),
+            Spread.of(energy[done]),
+            int(new.sum()),
+            fsum(energy[mine].tolist()),
+        )
+
+    @cached_property
+    def gaps(self) -> Spread:
+        """The times between two tokens of a request, in ms."""
+        return Spread.of_counts(self.log.gaps, self.hardware.us_of_cycles(1) * 1e-3)
+
+    @property
+    def mean_in_system(self) -> float:
+        """The mean number of requests that wait or are served, of those that are answered."""
+        answered = self.total.answered
+        return self.total.total.mean * answered / (self.seconds * 1e3) if self.cycles else 0.0
+
+    @property
+    def requests_per_s(self) -> float:
+        """Answered requests per second, from the first arrival to the end."""
+        return self.total.answered / self.seconds if self.cycles else 0.0
+
+    @property
+    def tokens_per_s(self) -> float:
+        """Generated tokens per second, from the first arrival to the end."""
+        return self.total.tokens / self.seconds if self.cycles else 0.0
+
+    @property
+    def runs(self) -> tuple[int, ...]:
+        """The number of complete runs of each step of the log."""
+        return tuple(self.log.runs[index] for index in range(len(self.log.steps)))
+
+    @cached_property
+    def phases(self) -> tuple[Phase, ...]:
+        """The runs of the steps, added up by phase."""
+        phases = []
+        for name in dict.fromkeys(step.phase for step in self.log.steps):
+            mine = [
+                (step, runs)
+                for step, runs in zip(self.log.steps, self.runs, strict=True)
+                if step.phase == name
+            ]
+            busy: Counter[str] = Counter()
+            for step, runs in mine:
+                busy.update({unit: cycles * runs for unit, cycles in step.busy.items()})
+            phases.append(
+                Phase(
+                    name,
+                    sum(runs for _, runs in mine),
+                    sum(step.cycles * runs for step, runs in mine),
+                    sum(step.energy_uj * runs for step, runs in mine),
+                    sum(step.macs * runs for step, runs in mine),
+                    sum(step.dram_bytes * runs for step, runs in mine),
+                    dict(busy),
+                )
+            )
+        return tuple(phases)
+
+    @property
+    def busy(self) -> dict[str, float]:
+        """The share of the time in which each unit and each memory's port is busy."""
+        sums: Counter[str] = Counter()
+        for phase in self.phases:
+            sums.update(phase.busy)
+        return {unit: share(cycles, self.cycles) for unit, cycles in sums.items()}
+
+    def columns(self) -> dict[str, list[Any]]:
+        """Return a row per request, as columns: times in ms, energy in uJ; None for what a request does not have."""
+        requests, log, ms = self.requests, self.log, self.hardware.us_of_cycles(1) * 1e-3
+        arrival = requests.arrival.tolist()
+
+        def since(ends: array[int]) -> list[float | None]:
+            return [None if end < 0 else (end - at) * ms for end, at in zip(ends, arrival, strict=True)]
+
+        tokens = {
+            "prompt_tokens": requests.prompt.tolist(),
+            "new_tokens": requests.new.tolist(),
+            "first_token_ms": since(log.first),
+        }
+        return {
+            "request": list(range(len(requests))),
+            "tenant": [requests.tenants[each] for each in requests.tenant.tolist()],
+            "model": [self.models[each] for each in requests.model.tolist()],
+            "arrival_s": [at * ms * 1e-3 for at in arrival],
+            "queue_ms": since(log.start),
+            **(tokens if self.is_language else {}),
+            "total_ms": since(log.end),
+            "stops": log.stops.tolist(),
+            "energy_uj": log.energy_uj.tolist(),
+            "outcome": [Outcome(each).name for each in log.outcome],
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the result as the JSON of `--json`."""
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "npusim_version": npusim_version(),
+            "models": list(self.models),
+            "hardware": self.hardware.model_dump(mode="json"),
+            "agreement": self.uncertainty.to_dict(),
+            "policy": dict(self.policy),
+            "notes": list(self.requests.notes),
+            "seconds": self.seconds,
+            "utilization": self.utilization,
+            "busy": self.busy,
+            "requests_per_s": self.requests_per_s,
+            "tokens_per_s": self.tokens_per_s,
+            "mean_in_system": self.mean_in_system,
+            "energy_uj": {
+                "total": self.energy_uj,
+                "requests": fsum(self.log.energy_uj),
+                "idle": self.idle_uj,
+                "preemption": self.log.moved_uj,
+            },
+            "idle_mw": self.idle_mw,
+            "all": self.total.to_dict(),
+            "tenants": [group.to_dict() for group in self.by_tenant],
+            **({"between_tokens_ms": self.gaps.to_dict(), "cache": asdict(self.cache)} if self.cache else {}),
+            "phases": [asdict(phase) | {"limited_by": phase.limited_by} for phase in self.phases],
+            "programs": [
+                asdict(step) | {"runs": runs} for step, runs in zip(self.log.steps, self.runs, strict=True)
+            ],
+        }
+
+
+def _column(values: array[int]) -> NDArray[np.int64]:
+    return np.frombuffer(values, np.int64)

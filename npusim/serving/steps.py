@@ -1,0 +1,178 @@
+"""The programs that serve requests, each compiled and simulated once, and what one run of it takes."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Mapping
+from itertools import accumulate
+from pathlib import Path
+
+import numpy as np
+
+from npusim.frontends.transformer.network import transformer
+from npusim.frontends.transformer.sizes import TransformerConfig
+from npusim.isa.base.elements import Workload
+from npusim.isa.base.lazy_dataclass import dataclass
+from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.instructions.dma import Copy
+from npusim.isa.instructions.region import Space
+from npusim.isa.instructions.table import encode_all
+from npusim.isa.program.program import Layer, Program
+from npusim.kernels.graph.check import check
+from npusim.numbers.provenance import Uncertainty
+from npusim.numbers.run import RunResult
+from npusim.session import api
+from npusim.session.options import Options
+
+ALIGNMENT = 64
+"""Bytes to which the code of a program that moves the scratchpad is aligned, a whole number of instructions."""
+
+INFERENCE, PREFILL, DECODE = "inference", "prefill", "decode"
+"""Phases of serving: an inference of any model; a language model reads a prompt, or generates a token."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A program, and what one run of it takes from an idle machine to its last result.
+
+    name:     the model, or the shape of a language model's step.
+    phase:    `INFERENCE`, `PREFILL` or `DECODE`.
+    tokens, past, batch: new tokens of a sequence, tokens whose keys and values it reads, sequences; 0, 0, 1 of
+              another model.
+    busy:     cycles in which each unit and each memory's port is busy.
+    limited_by: the unit or memory of `busy` that is busy longest.
+    """
+
+    name: str
+    phase: str
+    tokens: int
+    past: int
+    batch: int
+    cycles: int
+    energy_uj: float
+    macs: int
+    dram_bytes: int
+    busy: Mapping[str, int]
+    limited_by: str
+    equal_layers: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Stops:
+    """The cycles of an inference at which another may preempt it: where layers end.
+
+    cycle:     cycles from its start, ascending; the last is that of its end.
+    energy_uj: energy of the layers that have ended by then.
+    store, load: cycles to store to the DRAM what the scratchpad holds then, and to load it again; 0 at the end.
+    move_uj:   energy of the two.
+    """
+
+    cycle: tuple[int, ...]
+    energy_uj: tuple[float, ...]
+    store: tuple[int, ...]
+    load: tuple[int, ...]
+    move_uj: tuple[float, ...]
+
+    def next(self, cycle: int) -> int:
+        """Return the index of the first stop that is not before a cycle."""
+        return bisect_left(self.cycle, cycle)
+
+
+def step_of(result: RunResult, name: str, phase: str, tokens: int = 0, past: int = 0, batch: int = 1) -> Step:
+    """Return what a run takes as a step."""
+    network = result.accounts.network
+    return Step(
+        name,
+        phase,
+        tokens,
+        past,
+        batch,
+        int(result.cycles),
+        float(result.energy_uj),
+        result.macs,
+        result.dram_bytes.total,
+        dict(network.busy),
+        network.busiest,
+        result.execution.equal_layers,
+    )
+
+
+Watch = Callable[[str], None]
+"""A function that is called with the name of each program before it is compiled."""
+
+
+class LanguageSteps:
+    """The steps of a language model on a machine, compiled and simulated when first asked for."""
+
+    def __init__(
+        self, config: TransformerConfig, machine: Hardware, options: Options, watch: Watch | None = None
+    ) -> None:
+        self._config, self._machine, self._options, self._watch = config, machine, options, watch
+        self.steps: dict[tuple[int, int, int], Step] = {}
+        self.uncertainty: Uncertainty | None = None
+
+    def __call__(self, tokens: int, past: int, batch: int) -> Step:
+        """Return the step in which each of `batch` sequences has `tokens` new tokens behind `past`."""
+        shape = tokens, past, batch
+        if shape not in self.steps:
+            phase = PREFILL if tokens > 1 or not past else DECODE
+            name = f"{phase} {batch} x {tokens}" + (f" after {past}" if past else "")
+            if self._watch:
+                self._watch(name)
+            graph = check(transformer(self._config, tokens=tokens, past=past, batch=batch))
+            program = api.compile_program(graph, self._machine, self._options)
+            result = api.simulate(program, timing_only=True)
+            self.uncertainty = self.uncertainty or result.uncertainty
+            self.steps[shape] = step_of(result, name, phase, tokens, past, batch)
+        return self.steps[shape]
+
+
+def inference_of(model: str | Path, machine: Hardware, options: Options) -> RunResult:
+    """Return the run of a model without data. Raises NpusimError for a model of several programs."""
+    program, _ = api.prepare(model, machine, options)
+    return api.simulate(program, timing_only=True)
+
+
+def stops_of(result: RunResult) -> Stops:
+    """Return where an inference may be preempted. What the scratchpad holds then is stored to the DRAM."""
+    total = int(result.cycles)
+    ended: dict[int, float] = {total: 0.0}
+    for layer in result.layers:
+        end = total if layer.end_cycle is None else layer.end_cycle
+        ended[end] = ended.get(end, 0.0) + layer.energy_uj
+    cycles = sorted(ended)
+    use = result.scratchpad_use()
+    # A stop at the end of a layer needs what is in use just behind it.
+    held = use.sizes[np.searchsorted(use.cycles, cycles, side="right") - 1].tolist()
+    moves = {size: _move(result.hardware, size) for size in {*held[:-1]}} | {held[-1]: (0, 0, 0.0)}
+    return Stops(
+        tuple(cycles),
+        tuple(accumulate(ended[cycle] for cycle in cycles)),
+        *zip(*(moves[size] for size in held), strict=True),
+    )
+
+
+def _move(hardware: Hardware, size: int) -> tuple[int, int, float]:
+    """Simulate the store of bytes of the scratchpad to the DRAM, and their load: cycles of each, energy of both."""
+    if not size:
+        return 0, 0, 0.0
+    copies = Copy(size=size, target_space=Space.DRAM), Copy(size=size, source_space=Space.DRAM)
+    store, load = (api.simulate(_copy(hardware, each), timing_only=True) for each in copies)
+    return int(store.cycles), int(load.cycles), float(store.energy_uj) + float(load.energy_uj)
+
+
+def _copy(hardware: Hardware, copy: Copy) -> Program:
+    """Return a program of one copy, with its code behind the bytes in DRAM."""
+    code, size = encode_all([copy]), copy.size
+    return Program(
+        name="preemption",
+        hardware=hardware,
+        code=code,
+        constants=b"",
+        dram_size_bytes=size + 2 * code.nbytes + ALIGNMENT,
+        code_address=-(-size // ALIGNMENT) * ALIGNMENT,
+        inputs=(),
+        outputs=(),
+        layers=(Layer("context", "identity", "dma", Workload("move")),),
+        layer_of=np.zeros(1, np.uint32),
+    )

@@ -1,0 +1,1 @@
+"""Reports of served requests: terminal, CSV and page."""
