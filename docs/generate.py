@@ -2,7 +2,7 @@
 
     python docs/generate.py
 
-Code blocks say what they are in their first line: ```toml NAME is a file that later blocks use,
+Code blocks say what they are in their first line: ```toml NAME (json, csv) is a file that later blocks use,
 ```console holds commands ("$ ...") each followed by what it prints, ```python is executed, and a ```text block
 right behind it is what it prints. An output that ends with a line "..." is shown up to there. All blocks run in
 order, in one folder, which holds docs/spaces and nothing else, and one Python namespace. tests/test_docs.py does the
@@ -47,7 +47,17 @@ WITH_OUTPUT = (
     ROOT / "README.md",
     *(
         DOCS / f"{name}.md"
-        for name in ("run", "python", "convolution", "explore", "hal", "nnadapter", "litert", "transformers")
+        for name in (
+            "run",
+            "python",
+            "convolution",
+            "explore",
+            "hal",
+            "nnadapter",
+            "litert",
+            "transformers",
+            "serving",
+        )
     ),
 )
 """Documents whose code blocks are run."""
@@ -562,7 +572,7 @@ def outputs(text: str) -> list[Shown]:
             printed = None
             if "/" in block.name:
                 continue
-            if block.language == "toml" and block.name:
+            if block.language in ("toml", "json", "csv") and block.name:
                 Path(block.name).write_text(block.body, "utf-8")
             elif block.language == "console":
                 found += _console(block)

@@ -87,7 +87,7 @@ def with_periods(
 
     def times(model: int) -> NDArray[np.float64]:
         period_s = periods_ms[model] * 1e-3
-        return np.arange(count or int(np.ceil(duration_s / period_s))) * period_s
+        return np.arange(count or int(np.ceil(duration_s / period_s)), dtype=np.float64) * period_s
 
     return _merged([times(model) for model in range(len(periods_ms))], models, clock_mhz, count)
 
