@@ -64,6 +64,17 @@ class Loaded(NamedTuple):
     costs: list[Cost]
 
 
+class Common(NamedTuple):
+    """The part of a memory that a program only reads, and that jobs with the same program have in common.
+
+    address: the program's address from which on it writes nothing.
+    base:    byte address in the memory from which the program's addresses count there.
+    """
+
+    address: int
+    base: int
+
+
 _CHECKED = IdentityCache[tuple[Hardware, list[Cost]]]()
 """Hardware and costs of programs whose instructions were checked."""
 
@@ -138,14 +149,16 @@ class Core:
         progress: Progress | None = None,
         bases: Mapping[Space, int] = MappingProxyType({}),
         watch: Watch | None = None,
+        common: Mapping[Space, Common] = MappingProxyType({}),
     ) -> Launch:
         """Start a program at its first instruction. The event `Launch.done` fires when all of it is complete.
 
         bases: byte address in each memory from which the program's addresses count; must be the start of a row.
                0 if none is given. The run time does not depend on it.
         watch: compares the states of the machine before equal parts of the program.
+        common: the parts of memories that the program shares with other jobs.
         """
-        return Launch(self, loaded, memory, progress, bases, watch)
+        return Launch(self, loaded, memory, progress, bases, watch, common)
 
 
 class Launch:
@@ -163,6 +176,7 @@ class Launch:
         progress: Progress | None,
         bases: Mapping[Space, int],
         watch: Watch | None = None,
+        common: Mapping[Space, Common] = MappingProxyType({}),
     ) -> None:
         self.core = core
         self.watch = watch
@@ -178,13 +192,14 @@ class Launch:
         self.done = self.env.event()
         self.begin = int(self.env.now)
         self.transfers_before = {space: len(port.log) for space, port in self.ports.items()}
-        rows = {space: bases.get(space, 0) // port.timing.row_bytes for space, port in self.ports.items()}
-        self.requesters = {
-            space: [Requester(core.number, name, row) for name in UNIT_NAMES.values()]
-            for space, row in rows.items()
-        }
+        self.common = common
         self.code_space = Space(self.program.code_space)
-        self.fetcher = Requester(core.number, INSTRUCTION_FETCH, rows[self.code_space])
+        own = {space: bases.get(space, 0) for space in self.ports}
+        self.requesters = self._requesters(own)
+        self.common_requesters = self._requesters({space: part.base for space, part in common.items()})
+        code = common.get(self.code_space)
+        code_base = own[self.code_space] if code is None else code.base
+        self.fetcher = Requester(core.number, INSTRUCTION_FETCH, self._row(self.code_space, code_base))
         self.queues: dict[Unit, deque[int]] = {unit: deque() for unit in PRODUCERS}
         self.current: dict[Unit, int] = {}
         self.completions: dict[Unit, int] = dict.fromkeys(PRODUCERS, 0)
@@ -207,6 +222,24 @@ class Launch:
         # Action counts per layer. The last entry counts the front end's own actions.
         self.accounts: list[dict[str, int]] = [{} for _ in range(len(self.program.layers) + 1)]
         self._begin(set(units) - {Unit.FRONT_END})
+
+    def _row(self, space: Space, base: int) -> int:
+        """Return the row of a memory in which a byte address lies."""
+        return base // self.ports[space].timing.row_bytes
+
+    def _requesters(self, bases: Mapping[Space, int]) -> Mapping[Space, Sequence[Requester]]:
+        """Return the requester of each unit at each memory in which addresses count from a base."""
+        return {
+            space: [Requester(self.core.number, name, self._row(space, base)) for name in UNIT_NAMES.values()]
+            for space, base in bases.items()
+        }
+
+    def _requester(self, region: Region, unit: Unit) -> Requester:
+        """Return the requester of a unit's transfer, with the row from which its addresses count."""
+        common = self.common.get(region.space)
+        if common is not None and region.rising.address >= common.address:
+            return self.common_requesters[region.space][unit]
+        return self.requesters[region.space][unit]
 
     def _begin(self, units: set[Unit]) -> None:
         if not self.instructions:
@@ -365,7 +398,7 @@ class Launch:
         begin = int(env.now)
         yield env.timeout(cost.setup_cycles)
         for region, write in cost.dram:
-            port, requester = self.ports[region.space], self.requesters[region.space][unit]
+            port, requester = self.ports[region.space], self._requester(region, unit)
             landed = yield port.access(
                 requester, region, write, account, self._pace(cost, region, write, begin)
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import field
 from fractions import Fraction
+from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -32,7 +33,7 @@ from npusim.isa.program.executable import (
 from npusim.isa.program.program import Program
 from npusim.isa.program.start import memory_of
 from npusim.machine.clock import CoreTime
-from npusim.machine.core import Core, Loaded, Progress, load
+from npusim.machine.core import Common, Core, Loaded, Progress, load
 from npusim.machine.core import Launch as LaunchOnCore
 from npusim.machine.trace import Execution
 
@@ -131,6 +132,8 @@ class Job:
     holds_scratchpad: inputs or outputs are placed in the scratchpad of the core, so no other job may use the core.
     launch: the running launch; None between launches.
     watch:  compares the states of the machine before equal parts of a launch.
+    common: the parts of memories that the job shares with an earlier one of the same program.
+    bases:  byte address in each memory at which the job's part begins.
     """
 
     def __init__(self, order: Order, cores: Sequence[Core]) -> None:
@@ -154,19 +157,38 @@ class Job:
         for step in walk(order.executable.steps):
             self._load(step)
         self._check_data()
-        self._bases: Mapping[Space, int] = {}
+        self.bases: Mapping[Space, int] = {}
+        self.common: Mapping[Space, Common] = {}
         self._env, self._clock = cores[0].env, cores[0].clock
         self._parts: list[Part] = []
         self._decisions: list[tuple[str, int]] = []
         self._whole: Spaces | None = None
         self._memories: dict[int, Memory] = {}
 
-    def process(self, bases: Mapping[Space, int]) -> Generator[simpy.Event, Any, None]:
-        """Run all repetitions of the job as a SimPy process.
+    @property
+    def program(self) -> Program | None:
+        """The program of a job that has only one; None if there are several or steps between them."""
+        return self._linked.programs[0] if len(self._linked.programs) == 1 else None
 
-        bases: byte address in each memory at which the job's part begins; must be the start of a row.
-        """
-        order, self._bases = self.order, bases
+    @cached_property
+    def written_bytes(self) -> Mapping[Space, int]:
+        """The address in each memory from which on the only program of the job writes nothing."""
+        ends = dict.fromkeys(self.size_bytes, 0)
+        ((number, _), loaded), *_ = self._loaded.items()
+        program = self._linked.programs[number]
+        calls = [place for call in program.host_calls for place in call.outputs]
+        for place in (*program.inputs, *program.outputs, *program.states, *calls):
+            if place.space in ends:
+                ends[Space(place.space)] = max(ends[Space(place.space)], place.end)
+        for cost in loaded.costs:
+            for region, write in cost.dram:
+                if write:
+                    ends[region.space] = max(ends[region.space], region.rising.end)
+        return ends
+
+    def process(self) -> Generator[simpy.Event, Any, None]:
+        """Run all repetitions of the job as a SimPy process."""
+        order = self.order
         if order.at:
             yield self._env.timeout(order.at)
         self._bind()
@@ -315,10 +337,12 @@ class Job:
                 memory.spaces[Space.SCRATCHPAD] = core.scratchpad
             loaded = self._loaded[number, step.core]
             windows = self._linked.base(number)
-            bases = {space: base + windows.get(space, 0) for space, base in self._bases.items()}
+            bases = {space: base + windows.get(space, 0) for space, base in self.bases.items()}
             if core.clock is not None:
                 yield core.clock.edge()
-            launch = self.launch = core.launch(loaded, memory, self.order.progress, bases, self.watch)
+            launch = self.launch = core.launch(
+                loaded, memory, self.order.progress, bases, self.watch, self.common
+            )
             yield launch.done
             if self._clock is not None:
                 yield self._clock.edge()

@@ -100,7 +100,9 @@ class MemoryPort:
                  a grant is given. When its answer becomes true, `hurry` must be called.
         """
         now = int(self.env.now)
-        request = Request(requester, region, write, account, self.env.event(), pace, now, self._table, urgent)
+        source = Source(requester.name, write, requester.core, self.space)
+        done = self.env.event()
+        request = Request(requester, source, region, write, account, done, pace, now, self._table, urgent)
         self._line_up(request)
         # A fetch that is not urgent does not interrupt a channel that is served alone.
         if not self._wake.hastened and not (self._alone and urgent is not None and not urgent()):
@@ -202,19 +204,18 @@ class MemoryPort:
     def _account_turns(self, line: list[Request], turns: Turns, start: int, stop: int) -> None:
         """Count and record the grants up to `stop` of requests that took turns from cycle `start` on."""
         opened = turns.open_rows(self._rows, stop, len(line))
-        ends, sizes = turns.ends[:stop], array("q", bytes(8 * stop))
+        ends, number = turns.ends[:stop], len(line)
+        sizes = array("q", bytes(8 * stop))
         for position, request in enumerate(line):
             if position < stop or opened[position]:
                 self._count_opened(request, opened[position])
-            mine = ends[position :: len(line)]
-            if not mine:
-                continue
-            first = request.next
-            request.next += len(mine)
-            sizes[position :: len(line)] = request.grants.sizes[first : request.next]
-            self._count_bytes(request, first)
-            request.land_at(first, mine)
-        self.log.add_turns([self._source(request) for request in line[:stop]], start, ends, sizes)
+            if position < stop:
+                first = request.next
+                request.next = first + (stop - position + number - 1) // number
+                sizes[position::number] = request.grants.sizes[first : request.next]
+                self._count_bytes(request, first)
+                request.land_at(first, ends[position::number])
+        self.log.add_turns([request.source for request in line[:stop]], start, ends, sizes)
 
     def _count_bytes(self, request: Request, first: int) -> int:
         """Count the bytes of a transfer's grants from `first` up to its next one, and return their number."""
@@ -225,10 +226,6 @@ class MemoryPort:
         name = self._actions.write if request.write else self._actions.read
         request.account[name] = request.account.get(name, 0) + size_bytes
         return size_bytes
-
-    def _source(self, request: Request) -> Source:
-        core, name, _ = request.requester
-        return Source(name, request.write, core, self.space)
 
     def _serve_alone(self, request: Request) -> Generator[simpy.Event, Any, None]:
         """Serve all grants of a request. If another request arrives or becomes urgent, stop after the current grant."""
@@ -282,4 +279,4 @@ class MemoryPort:
         first, request.next = request.next, passed[-1].stop
         request.land(passed)
         size_bytes = self._count_bytes(request, first)
-        self.log.add(self._source(request), start, int(self.env.now), size_bytes)
+        self.log.add(request.source, start, int(self.env.now), size_bytes)

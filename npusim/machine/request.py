@@ -18,6 +18,7 @@ from npusim.isa.hardware.memories import PortTiming, whole_cycles
 from npusim.isa.instructions.region import Region
 from npusim.machine.banks import OpenRows
 from npusim.machine.clock import Clock
+from npusim.machine.trace import Source
 
 
 class Pace(NamedTuple):
@@ -30,6 +31,11 @@ class Pace(NamedTuple):
 
     not_before: NDArray[np.int64] | None = None
     landing: NDArray[np.int64] | None = None
+
+    @property
+    def limits(self) -> list[int]:
+        """Return `not_before` as a list, which is empty without limits."""
+        return [] if self.not_before is None else self.not_before.tolist()
 
     def begun(self, begin: int, core: Clock | None, port: Clock | None) -> Pace:
         """Return the limits of a transfer that begins in a cycle of its core, in cycles of the memory port.
@@ -95,13 +101,6 @@ class Grants:
     def starts(self) -> NDArray[np.int64]:
         """For each grant, the cycle up to its end without those of its own bursts."""
         return np.subtract(self.ends, self.cycles)
-
-    @cached_property
-    def further(self) -> array[int]:
-        """For each grant, the next row that the transfer enters after the grant's own, or `NO_ROW` in the last row."""
-        lengths = map(sub, [*self.visits[1:], len(self.rows)], self.visits)
-        following = [*(self.rows[visit] for visit in self.visits[1:]), NO_ROW]
-        return array("q", chain.from_iterable(map(repeat, following, lengths)))
 
     @cached_property
     def settles(self) -> int | None:
@@ -232,8 +231,10 @@ class Segment(NamedTuple):
 class Request:
     """A running or waiting transfer.
 
+    source:    the fields that its records share.
     first_row: the memory row from which the rows of its grants count.
     grants:    its grants. They may be those of other transfers, too.
+    next:      the first grant that it has not had.
     rows:      their rows.
     ends:      cycles up to the end of each (see `Grants`).
     settles:   number of visits after which the steady state is reached; None if it may never be.
@@ -243,6 +244,7 @@ class Request:
     def __init__(
         self,
         requester: Requester,
+        source: Source,
         region: Region,
         write: bool,
         account: dict[str, int],
@@ -252,7 +254,7 @@ class Request:
         table: GrantTable,
         urgent: Callable[[], bool] | None = None,
     ) -> None:
-        self.requester = requester
+        self.requester, self.source = requester, source
         self.pace = pace
         self.landed = 0
         self.write = write
@@ -265,6 +267,25 @@ class Request:
         self.first_row = requester.first_row + row
         self.rows, self.ends = self.grants.rows, self.grants.ends
         self.settles = self.grants.settles if pace.not_before is None else None
+        self._visit = 0, 0, NO_ROW, 0
+
+    def visit_now(self) -> tuple[int, int, int, int]:
+        """Return `visit_of` the next grant."""
+        if self.next >= self._visit[3]:
+            self._visit = self.visit_of(self.next)
+        return self._visit
+
+    def visit_of(self, grant: int) -> tuple[int, int, int, int]:
+        """Return the number of visits up to that of a grant, its row, the row of the next visit, and its first grant.
+
+        Behind the last visit, the row is `NO_ROW`, and the grant the number of all grants.
+        """
+        visits = self.grants.visits
+        number = bisect_right(visits, grant)
+        row = self.first_row + self.rows[grant]
+        if number == len(visits):
+            return number, row, NO_ROW, len(self.rows)
+        return number, row, self.first_row + self.rows[visits[number]], visits[number]
 
     def land(self, passed: list[Segment]) -> None:
         """Note when the scratchpad side can have finished the grants of segments, if the pace says when it can."""
@@ -275,12 +296,16 @@ class Request:
         landed = self.grants.starts[first:stop] + self.pace.landing[first:stop] + late
         self.landed = max(self.landed, int(landed.max()))
 
+    @cached_property
+    def _lag(self) -> array[int]:
+        """For each grant of a load with a pace, the cycles from its end until the scratchpad side can have finished."""
+        assert self.pace.landing is not None
+        return array("q", map(sub, self.pace.landing.tolist(), self.grants.cycles))
+
     def land_at(self, first: int, ends: array[int]) -> None:
         """Note when the scratchpad side can have finished the grants from `first` on, which end in these cycles."""
         if self.pace.landing is not None:
-            stop = first + len(ends)
-            landed = np.subtract(ends, self.grants.cycles[first:stop]) + self.pace.landing[first:stop]
-            self.landed = max(self.landed, int(landed.max()))
+            self.landed = max(self.landed, max(map(add, ends, self._lag[first : first + len(ends)])))
 
     def pass_alone(self, stop: int, now: int, rows: OpenRows) -> list[Segment]:
         """Return the timing of the grants from the next one up to `stop` if no other request interferes.

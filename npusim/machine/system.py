@@ -1,8 +1,9 @@
 """The system: cores that share memory ports and a host, and the jobs that run on them.
 
 A job is an executable with its data. Its steps run one after the other, each launch on the core that it names, in the
-job's own part of each memory. Jobs run at the same time. If they need the same core, launches get it in the order of
-their requests, and the scratchpad keeps the content that the last launch left.
+job's own part of each memory. Jobs of the same program have its constants and its code in common. Jobs run at the same
+time. If they need the same core, launches get it in the order of their requests, and the scratchpad keeps the content
+that the last launch left.
 
 The clock of the first core is the system clock: the ports, the jobs and all reported system times use it. Other cores
 may have other clocks (`npusim.machine.clock`).
@@ -28,7 +29,7 @@ from npusim.isa.program.executable import Executable
 from npusim.isa.program.program import Program
 from npusim.isa.program.validate import validate
 from npusim.machine.clock import Clock, ticks_of
-from npusim.machine.core import Core, Launch, Progress
+from npusim.machine.core import Common, Core, Launch, Progress
 from npusim.machine.job import MOST_TURNS, Bindings, Job, Order
 from npusim.machine.port import MemoryPort
 from npusim.machine.trace import Execution
@@ -176,33 +177,39 @@ class System:
                     f"{executable.name}: shares a core with {other.order.executable.name}, and inputs or outputs are "
                     "placed in its scratchpad; give each a core, or let another memory hold io"
                 )
-        self.env.process(job.process(self._reserve(job)))
+        self._reserve(job)
+        self.env.process(job.process())
         self.jobs.append(job)
         return job
 
-    def _reserve(self, job: Job) -> dict[Space, int]:
-        """Reserve a part of each memory for a job, and return the byte address of each part.
+    def _reserve(self, job: Job) -> None:
+        """Reserve a part of each memory for a job.
 
         Parts follow one another. Each begins at a row of the first bank, so that its timing does not depend on the
-        jobs before it. Raises SimulationError if a memory is full.
+        jobs before it. What a program only reads lies in the part of the first job that has it. Raises SimulationError
+        if a memory is full.
         """
-        addresses = {}
+        addresses = job.bases = dict[Space, int]()
+        program, sizes = job.program, job.size_bytes
+        first = next((other for other in self.jobs if other.program is program is not None), None)
+        if first is not None:
+            sizes = first.written_bytes
+            job.common = {space: Common(sizes[space], base) for space, base in first.bases.items()}
         for space, port in self.ports.items():
             stripe, capacity = port.timing.stripe_bytes, self.cores[0].hardware.memory_bytes(space)
             address = addresses[space] = -(-self._used_bytes[space] // stripe) * stripe
-            size_bytes = job.size_bytes.get(space, 0)
+            size_bytes = sizes.get(space, 0)
             if not size_bytes:
                 continue
             self._used_bytes[space] = address + size_bytes
             jobs = [*self.jobs, job]
-            spared = sum([other.order.executable.spared_bytes(space) for other in jobs])
+            spared = sum([other.order.executable.spared_bytes(space) for other in jobs if not other.common])
             needed = address + size_bytes - spared
             if address and needed > capacity:
                 name = "DRAM" if space == Space.DRAM else self.cores[0].hardware.memory_name(space)
                 raise SimulationError(
                     f"{len(jobs)} jobs need {needed} bytes of {name}, the hardware has {capacity}"
                 )
-        return addresses
 
     def run(self) -> None:
         """Run all jobs to their end. Raises SimulationError for a deadlock, with who waits for whom."""

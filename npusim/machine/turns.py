@@ -10,16 +10,16 @@ grants.
 
 from __future__ import annotations
 
+import itertools
 from array import array
 from collections.abc import Sequence
-from itertools import repeat
 from typing import NamedTuple
 
 import numpy as np
 
 from npusim.isa.hardware.memories import PortTiming
 from npusim.machine.banks import OpenRows
-from npusim.machine.request import Request
+from npusim.machine.request import NO_ROW, Request
 
 Opened = tuple[int, int, int, int, int]
 """A row activation that starts when a grant begins: (grant, bank, row, cycle, position). The row can be used from
@@ -116,6 +116,9 @@ class _TakingTurns:
     """The state of a memory's port while requests take turns.
 
     left: grants up to the first that completes a request.
+
+    Lists with an entry per request: `_next` and `_stop` are its next grant and the one that enters another row, `_row`
+    and `_further` the rows that it needs now and next.
     """
 
     def __init__(self, line: Sequence[Request], start: int, rows: OpenRows, timing: PortTiming) -> None:
@@ -126,64 +129,85 @@ class _TakingTurns:
         self._now = start
         self._rows, self._open_from = rows.rows[:], rows.open_from[:]
         self._rows_grants = timing.row_bytes // timing.grant_bytes
-        self.round_grants = len(line) * timing.banks * self._rows_grants
-        self._paced = any(request.pace.not_before is not None for request in line)
+        number = len(line)
+        self.round_grants = number * timing.banks * self._rows_grants
+        self._cycles = [request.grants.cycles for request in line]
+        self._limits = [request.pace.limits for request in line]
+        self._paced = any(self._limits)
         self._repeats = not self._paced and all(request.grants.even for request in line)
         self._before: _State | None = None
-        grants_left = [len(request.rows) - request.next for request in line]
-        self.left = min((left - 1) * len(line) + position for position, left in enumerate(grants_left)) + 1
-
-    def _woven(self, columns: Sequence[Sequence[int]], count: int) -> list[int]:
-        """Interleave columns, one per request, and return the entries of at least the next `count` grants in turn."""
-        number = len(columns)
-        woven = [0] * (-(-count // number) * number)
-        for position, (request, column) in enumerate(zip(self._line, columns, strict=True)):
-            first = request.next + len(self.ends) // number
-            values = column[first : first + len(woven) // number]
-            woven[position : position + len(values) * number : number] = values
-        return woven
-
-    def _rows_of(self, columns: Sequence[Sequence[int]], count: int) -> list[int]:
-        """Interleave columns of rows, which count from the first row of each request (see `_woven`)."""
-        rows, number = self._woven(columns, count), len(columns)
-        for position, request in enumerate(self._line):
-            rows[position::number] = map(request.first_row.__add__, rows[position::number])
-        return rows
+        self._next = [request.next for request in line]
+        visits = [request.visit_now() for request in line]
+        self._visit, self._row, self._further, self._stop = map(list, zip(*visits, strict=True))
+        left = [len(request.rows) - request.next for request in line]
+        least = min(left)
+        self.left = (least - 1) * number + left.index(least) + 1
 
     def pass_grants(self, count: int) -> int:
-        """Pass the next `count` grants, one after the other, and return their number."""
-        number, banks, miss = len(self._line), self._banks, self._miss_cycles
-        rows, open_from, opened, ends = self._rows, self._open_from, self.opened, self.ends
-        needed = self._rows_of([request.rows for request in self._line], count + number - 1)
-        further: list[int] = []
-        if banks > 1:
-            further = self._rows_of([request.grants.further for request in self._line], count + number - 1)
-        cycles = self._woven([request.grants.cycles for request in self._line], count)
-        limits: list[int] = []
-        if self._paced:
-            limits = self._woven([_limits(request) for request in self._line], count)
-        # One row is opened ahead: one that a waiting request needs, else the next row of the running one.
-        ahead = [*(needed[position:] for position in range(1, number)), further] if banks > 1 else []
-        now, done = self._now, len(ends)
-        candidates = zip(*ahead, strict=False) if ahead else repeat(())
-        for grant, row, taken, coming in zip(range(count), needed, cycles, candidates, strict=False):
-            begin, bank = now, row % banks
+        """Pass the next `count` grants, from the first request of the line on, and return their number.
+
+        A search for a row to open ahead that finds none is not repeated until a row is opened or left. Both increment
+        `version`; `searched` and `looked` are the versions of the last such search, over the rows that waiting requests
+        need and over the next row of each running one. `closed` are the requests whose row is not open.
+        """
+        line, banks, miss = self._line, self._banks, self._miss_cycles
+        rows, open_from, opened = self._rows, self._open_from, self.opened
+        needed, further, following, stops = self._row, self._further, self._next, self._stop
+        number, visit_numbers = len(line), self._visit
+        now, done, ends = self._now, len(self.ends), list[int]()
+        version, searched, looked = 0, -1, [-1] * number
+        closed = [of for of, row in enumerate(needed) if rows[row % banks] != row]
+        turns = itertools.cycle(enumerate(zip(self._cycles, self._limits, strict=True)))
+        for passed, (position, (cycles, limits)) in zip(range(done, done + count), turns, strict=False):
+            begin, row, grant = now, needed[position], following[position]
+            bank = row % banks
             if rows[bank] != row:
                 rows[bank], open_from[bank] = row, begin + miss
-                opened.append((done + grant, bank, row, begin + miss, grant % number))
+                opened.append((passed, bank, row, begin + miss, position))
+                closed = [of for of, row in enumerate(needed) if rows[row % banks] != row]
+                version += 1
             ready = open_from[bank]
-            now = (ready if ready > begin else begin) + taken
+            now = (ready if ready > begin else begin) + cycles[grant]
             if limits and limits[grant] > now:
                 now = limits[grant]
             ends.append(now)
-            for position, row in enumerate(coming, 1):
-                bank = row % banks
-                if rows[bank] != row >= 0:
-                    wanted = needed[grant : grant + number] + further[grant : grant + number]
-                    if rows[bank] not in wanted:
-                        rows[bank], open_from[bank] = row, begin + miss
-                        opened.append((done + grant, bank, row, begin + miss, (grant + position) % number))
-                        break
+            if banks > 1 and (version != searched or version != looked[position]):
+                # One row is opened ahead: one that a waiting request needs, else the next row of the running one.
+                ahead = -1
+                if closed and version != searched:
+                    for of in sorted(closed, key=position.__ge__):
+                        there = rows[needed[of] % banks]
+                        if there not in needed and there not in further:
+                            ahead, row = of, needed[of]
+                            break
+                searched = version
+                if ahead < 0 and version != looked[position]:
+                    looked[position], row = version, further[position]
+                    there = rows[row % banks]
+                    if there != row >= 0 and there not in needed and there not in further:
+                        ahead = position
+                if ahead >= 0:
+                    bank = row % banks
+                    rows[bank], open_from[bank] = row, begin + miss
+                    opened.append((passed, bank, row, begin + miss, ahead))
+                    closed = [of for of in closed if needed[of] != row]
+                    version += 1
+            grant += 1
+            following[position] = grant
+            if grant == stops[position]:
+                needed[position] = further[position]
+                entered, visit = line[position], visit_numbers[position] + 1
+                visits = entered.grants.visits
+                visit_numbers[position] = visit
+                if visit < len(visits):
+                    stops[position] = visits[visit]
+                    further[position] = entered.first_row + entered.rows[visits[visit]]
+                else:
+                    stops[position], further[position] = len(entered.rows), NO_ROW
+                if rows[needed[position] % banks] != needed[position]:
+                    closed = sorted([*closed, position])
+                version += 1
+        self.ends.extend(ends)
         self._now = now
         self.left -= count
         return count
@@ -218,13 +242,10 @@ class _TakingTurns:
         later = cycles * np.arange(1, rounds + 1)[:, None]
         self.ends.frombytes((round_ends + later).tobytes())
         self._now += rounds * cycles
+        self._next = [grant + rounds * each for grant in self._next]
+        visits = map(Request.visit_of, self._line, self._next)
+        self._visit, self._row, self._further, self._stop = map(list, zip(*visits, strict=True))
         self._rows[:] = [row + rounds * self._banks for row in self._rows]
         self._open_from[:] = [cycle + rounds * cycles for cycle in self._open_from]
         self.left -= rounds * made
         self._repeats = False
-
-
-def _limits(request: Request) -> Sequence[int]:
-    """Return the cycles before which no grant of a request ends."""
-    limits = request.pace.not_before
-    return [0] * len(request.rows) if limits is None else limits.tolist()

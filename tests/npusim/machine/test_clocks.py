@@ -192,8 +192,7 @@ def test_cores_of_two_clocks_that_meet_at_the_port() -> None:
     # Both fetch in cycle 0, the lower core first: 22, then the other's row and bursts until 44. The first: 42, decode
     # 43, setup 59, at the port until 59 + 42 = 101, there in 121. The second, at 500 MHz: 64, which is its 32;
     # decode 33, setup 49, which is 98 at the port; its turn comes in 101, until 143, there in 163; its edge is in 164.
-    made = program([load(0, 0, 256)], bench())
-    first, second = run_on((1000.0, 500.0), {0: made, 1: made})
+    first, second = run_on((1000.0, 500.0), {core: program([load(0, 0, 256)], bench()) for core in range(2)})
     assert [job.runs[0].cycles for job in (first, second)] == [121, 164]
     assert rows(second.runs[0].parts[0].execution) == [Row("dma0", 33, 33, 33, 82)]
     assert second.runs[0].parts[0].execution.cycles == 82

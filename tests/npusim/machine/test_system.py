@@ -163,13 +163,45 @@ def test_the_cycles_of_two_cores_that_meet_at_the_port() -> None:
     # latency 20. Alone: fetch of one instruction, 72 bytes in 3 bursts, 10 + 12 + 20 = 42, decode 1, setup 16, then
     # the port. Beside another: the second fetch goes behind the first, 22 later; the transfers then ask in 43 + 16 =
     # 59 and 65 + 16 = 81, and the second waits until the first is through, in 101.
+    programs = [program([load(0, 0, 256)], bench()) for _ in range(2)]
+    system = System([made.hardware for made in programs])
+    jobs = [system.submit(Executable.of(made), cores=(core,)) for core, made in enumerate(programs)]
+    system.run()
+    assert execute(programs[0], data=False).cycles == 42 + 1 + 16 + 42 + 20
+    assert [job.runs[0].cycles for job in jobs] == [42 + 1 + 16 + 42 + 20, 101 + 42 + 20]
+    assert [tuple(each)[1:] for each in rows(jobs[1].runs[0].parts[0].execution)] == [(65, 65, 65, 163)]
+
+
+def test_what_a_program_only_reads_is_in_memory_once() -> None:
+    # As above, but of one program: the second fetch and the second transfer find the rows open that the first ones
+    # opened, 10 cycles less each. The second asks at 55 + 16 = 71 and waits until the first is through, in 101.
     made = program([load(0, 0, 256)], bench())
     system = System((made.hardware,) * 2)
     jobs = [system.submit(Executable.of(made), cores=(core,)) for core in range(2)]
     system.run()
-    assert execute(made, data=False).cycles == 42 + 1 + 16 + 42 + 20
-    assert [job.runs[0].cycles for job in jobs] == [42 + 1 + 16 + 42 + 20, 101 + 42 + 20]
-    assert [tuple(each)[1:] for each in rows(jobs[1].runs[0].parts[0].execution)] == [(65, 65, 65, 163)]
+    assert [job.runs[0].cycles for job in jobs] == [42 + 1 + 16 + 42 + 20, 101 + 32 + 20]
+    assert [tuple(each)[1:] for each in rows(jobs[1].runs[0].parts[0].execution)] == [(55, 55, 55, 153)]
+    activated = [
+        sum(each.get("dram_activate", 0) for each in job.runs[0].parts[0].execution.layer_actions)
+        for job in jobs
+    ]
+    assert activated == [2, 0]
+
+
+def test_jobs_of_one_program_have_what_they_write_apart() -> None:
+    # Of the 4 MiB that the bench has, a program takes 128 KiB, of which it writes the first 1,028 bytes: two rows.
+    made = through(plus(1), 4)
+    system = System((made.hardware,) * 3)
+    inputs = [BYTES[first : first + 4] for first in (3, 90, 7)]
+    jobs = [
+        system.submit(Executable.of(made), Bindings([values]), cores=(core,))
+        for core, values in enumerate(inputs)
+    ]
+    system.run()
+    assert [job.bases[Space.DRAM] for job in jobs] == [0, 128 << 10, 130 << 10]
+    for job, values in zip(jobs, inputs, strict=True):
+        assert job.runs[0].outputs is not None
+        np.testing.assert_array_equal(job.runs[0].outputs[0], values + 1)
 
 
 def test_cores_share_the_host() -> None:
@@ -421,7 +453,7 @@ def test_what_cannot_be_submitted() -> None:
         system.submit(Executable.of(made), Bindings([]))
     # The bench has 4 MiB, a program of these 128 KiB.
     for _ in range(32):
-        system.submit(Executable.of(made))
+        system.submit(Executable.of(through(plus(1), 4)))
     with pytest.raises(
         SimulationError, match=r"^33 jobs need 4325376 bytes of DRAM, the hardware has 4194304$"
     ):
