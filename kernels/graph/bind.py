@@ -128,15 +128,15 @@ def _named_sizes(tensor: Tensor, sizes: Sizes) -> dict[str, int]:
 
     Raises GraphError for a shape that does not fit, and for a name that has another size in `sizes`.
     """
-    shape, found = _given(tensor, sizes), dict[str, int]()
+    shape, named = _given(tensor, sizes), dict[str, int]()
     if shape is None or tensor.type.shape == UNRANKED:
-        return found
+        return named
     open_sizes = [size for own, size in zip(tensor.type.shape, shape, strict=True) if own == UNKNOWN]
     for name, size in zip(tensor.size_names, open_sizes, strict=False):
-        other = sizes[name] if name in sizes else found.setdefault(name, size) if name else size
+        other = sizes[name] if name in sizes else named.setdefault(name, size) if name else size
         if other != size:
             raise GraphError(f"{_place(tensor)}: {name} is {size}, elsewhere {other}")
-    return found
+    return named
 
 
 def names_of(tensor: Tensor) -> tuple[str, ...]:
@@ -150,8 +150,8 @@ def check_names(sizes: Sizes, known: Sequence[str]) -> None:
         if name not in known:
             near = nearest(name, known)
             hint = f"did you mean {quoted(near)}? " if near else ""
-            there = ", ".join(map(quoted, dict.fromkeys(known))) or "no inputs"
-            raise GraphError(f"no input and no size is named {quoted(name)}; {hint}there are {there}")
+            names = ", ".join(map(quoted, dict.fromkeys(known))) or "no inputs"
+            raise GraphError(f"no input and no size is named {quoted(name)}; {hint}there are {names}")
 
 
 def _given(tensor: Tensor, sizes: Sizes) -> Shape | None:

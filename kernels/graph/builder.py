@@ -205,10 +205,10 @@ class GraphBuilder:
         """Replace the results of a node by constants if its operands are constants; return whether it was possible."""
         if not self.most_folded or not folding.foldable(self, node):
             return False
-        made = folding.folded(self, node, self.most_folded)
-        if made is None or not self.afford(sum(array.size for array in made)):
+        arrays = folding.folded(self, node, self.most_folded)
+        if arrays is None or not self.afford(sum(array.size for array in arrays)):
             return False
-        for number, array in zip(node.outputs, made, strict=True):
+        for number, array in zip(node.outputs, arrays, strict=True):
             array.setflags(write=False)
             self.tensors[number] = replace(self.tensors[number], data=array)
         return True

@@ -20,24 +20,24 @@ def caches_in_place(graph: Graph) -> Graph:
     """
     writers = {output: node for node in graph.nodes for output in node.outputs}
     reads = Counter(operand for node in graph.nodes for operand in node.inputs)
-    found: dict[int, tuple[int, int]] = {}  # output -> the input, and the updated tensor
+    updated: dict[int, tuple[int, int]] = {}  # output -> the input, and the updated tensor
     for output in graph.outputs:
         update = _update(output, writers)
         before = None if update is None else update.inputs[0]
-        if update is None or before not in graph.inputs or reads[before] != 1 or output in found:
+        if update is None or before not in graph.inputs or reads[before] != 1 or output in updated:
             continue
         types = graph.tensors[before].type, graph.tensors[update.outputs[0]].type
         if (types[0].dtype, types[0].shape) == (types[1].dtype, types[1].shape):
-            found[output] = before, update.outputs[0]
-    if not found:
+            updated[output] = before, update.outputs[0]
+    if not updated:
         raise GraphError(
             f"{graph.name}: has no cache: no input that one operator updates and an output gives back"
         )
-    outputs = tuple([output for output in graph.outputs if output not in found])
+    outputs = tuple([output for output in graph.outputs if output not in updated])
     if not outputs:
         raise GraphError(f"{graph.name}: gives nothing but caches; a model needs another output")
     tensors = list(graph.tensors)
-    updates = dict.fromkeys(found.values())  # several outputs may give back one cache
+    updates = dict.fromkeys(updated.values())  # several outputs may give back one cache
     for before, after in updates:
         tensors[before] = replace(tensors[before], type=tensors[after].type)
     befores = {before for before, _ in updates}

@@ -61,7 +61,7 @@ def _check_sizes(graph: Graph) -> None:
     used: set[int | None] = {
         *graph.inputs,
         *graph.outputs,
-        *(each for state in graph.states for each in state),
+        *(tensor_number for state in graph.states for tensor_number in state),
     }
     for node in graph.nodes:
         used |= {*node.inputs, *node.outputs}

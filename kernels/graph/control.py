@@ -94,8 +94,8 @@ def _check_condition(where: str, tensors: list[Tensor]) -> None:
     kinds = [tensor.type for tensor in tensors]
     sound = len(kinds) == 1 and kinds[0].dtype == "bool" and (kinds[0].elements == 1 or not tensors[0].bound)
     if not sound:
-        found = ", ".join(map(shown, kinds)) or "absent"
-        raise GraphError(f"{where}: the condition is {found}, must be one bool")
+        kind_names = ", ".join(map(shown, kinds)) or "absent"
+        raise GraphError(f"{where}: the condition is {kind_names}, must be one bool")
 
 
 def shown(kind: TensorType) -> str:

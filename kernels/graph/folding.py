@@ -50,12 +50,12 @@ def folded(graph: Tensors, node: Node, most: int) -> list[Array] | None:
             return None
         operands = [None if number is None else graph.tensors[number].array for number in node.inputs]
         with np.errstate(all="ignore"):
-            made = [np.asarray(array) for array in entry.compute(call, operands)]
+            arrays = [np.asarray(array) for array in entry.compute(call, operands)]
     except (LookupError, TypeError, ValueError, ArithmeticError):
         return None
-    if any(array.size != tensor.type.elements for array, tensor in zip(made, results, strict=True)):
+    if any(array.size != tensor.type.elements for array, tensor in zip(arrays, results, strict=True)):
         return None
     return [
         np.ascontiguousarray(array, tensor.type.numpy_dtype).reshape(tensor.type.shape)
-        for array, tensor in zip(made, results, strict=True)
+        for array, tensor in zip(arrays, results, strict=True)
     ]

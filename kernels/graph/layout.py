@@ -79,7 +79,7 @@ class LayoutBuilder(GraphBuilder):
                 if number is not None:
                     self._write_in_file_order(number)
             return super().add(op, inputs, outputs, parameters, name=name, bodies=bodies)
-        turned = [self._in_order(*each) for each in zip(inputs, call.orders, strict=True)]
+        turned = [self._in_order(*operand) for operand in zip(inputs, call.orders, strict=True)]
         images = [self._image(number) for number in outputs] if call.images else list(outputs)
         node = super().add(op, turned, images, call.parameters, name=name, bodies=bodies)
         for number, image in zip(outputs, images, strict=True):
@@ -126,12 +126,14 @@ class LayoutBuilder(GraphBuilder):
 
     def _renamed(self, inputs: Sequence[int | None], parameters: Parameters) -> _Call | None:
         """Return a reshape to the same shape, whose result only has another name or scale."""
-        how: Any = parameters
+        reshape: Any = parameters
         (source,) = inputs
-        if source is None or how.shape != self.shape(source) or not self._has_order(source):
+        if source is None or reshape.shape != self.shape(source) or not self._has_order(source):
             return None
         image = self._layout.image
-        return _Call([image], how.changed(shape=tuple(how.shape[axis] for axis in image)), images=True)
+        return _Call(
+            [image], reshape.changed(shape=tuple(reshape.shape[axis] for axis in image)), images=True
+        )
 
     def _is_turned(self, number: int) -> bool:
         """Return True if a tensor that is computed, or an input, is there in NHWC."""
@@ -144,16 +146,16 @@ class LayoutBuilder(GraphBuilder):
         others = [number for number in inputs[1:] if number is not None]
         if not row.alone and not all(self._has_order(number) for number in others):
             return None
-        found = row.turn(parameters, self._layout.image, self.shape(first))
-        if found is None or (found.kept is not None and list(found.kept) != sorted(found.kept)):
+        turned = row.turn(parameters, self._layout.image, self.shape(first))
+        if turned is None or (turned.kept is not None and list(turned.kept) != sorted(turned.kept)):
             return None
         orders = [self._layout.image, *[None if row.alone else self._layout.image] * (len(inputs) - 1)]
-        return _Call(orders, found.parameters, found.kept is None)
+        return _Call(orders, turned.parameters, turned.kept is None)
 
     def _transposed(self, inputs: Sequence[int | None], parameters: Parameters) -> _Call:
         """Return a transpose that reads the image in NHWC and writes the front end's order."""
-        how: Any = parameters
-        perm = tuple(self._layout.image.index(axis) for axis in how.perm)
+        transpose: Any = parameters
+        perm = tuple(self._layout.image.index(axis) for axis in transpose.perm)
         return _Call([self._layout.image], parameters.changed(perm=perm), images=False)
 
     def _without_moves(
@@ -163,11 +165,11 @@ class LayoutBuilder(GraphBuilder):
 
         The first is only added when its result is needed in the front end's order; the second is a reshape.
         """
-        how: Any = parameters
+        transpose: Any = parameters
         image, (source,), (target,) = self._layout.image, inputs, outputs
-        if source is None or self.tensors[source].constant or len(how.perm) != len(image):
+        if source is None or self.tensors[source].constant or len(transpose.perm) != len(image):
             return None
-        if tuple(how.perm[axis] for axis in image) == NHWC.image and source not in self._flat:
+        if tuple(transpose.perm[axis] for axis in image) == NHWC.image and source not in self._flat:
             node = Node(name or "transpose", "transpose", tuple(inputs), tuple(outputs), parameters)
             self._write_in_file_order(source)
             complete_results(self.tensors, node)
@@ -177,7 +179,7 @@ class LayoutBuilder(GraphBuilder):
             self._only_turned.add(target)
             return node
         turned = self._turned.get((source, image))
-        if turned is not None and how.perm == image:
+        if turned is not None and transpose.perm == image:
             shape = operator("reshape").parameters(shape=self.shape(turned))
             return super().add("reshape", (turned,), outputs, shape, name=name)
         return None
@@ -229,16 +231,16 @@ class LayoutBuilder(GraphBuilder):
             scaling = replace(scaling, axis=scaling.axis + more)
         kind = replace(tensor.type, shape=(1,) * more + tensor.type.shape, quantization=scaling)
         data = tensor.data if tensor.array is None else tensor.array.reshape(kind.shape)
-        made = self.tensor(tensor.name, kind, data)
+        added = self.tensor(tensor.name, kind, data)
         if not tensor.constant:
             super().add(
                 "reshape",
                 (number,),
-                (made,),
+                (added,),
                 operator("reshape").parameters(shape=kind.shape),
                 name=tensor.name,
             )
-        return made
+        return added
 
     def _broadcasts(self, number: int) -> bool:
         """Return True if a tensor is one element in any order."""
@@ -277,12 +279,12 @@ class LayoutBuilder(GraphBuilder):
         first = inputs[0] if op == "reshape" else None
         if first is None or first not in self._only_turned:
             return False
-        how: Any = parameters
+        reshape: Any = parameters
         shape = self.shape(first)
         if min(shape) < 1 or _still(shape, self._layout.image):
             return False
         batch, length = shape[0], prod(shape[1:])
-        return how.shape in ((batch, length), (batch, _REST), (_REST, length))
+        return reshape.shape in ((batch, length), (batch, _REST), (_REST, length))
 
     def _flattened(
         self, inputs: Sequence[int | None], outputs: Sequence[int], parameters: Parameters, name: str

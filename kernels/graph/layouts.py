@@ -86,43 +86,44 @@ class ByAxis(NamedTuple):
     alone: bool = False
 
 
-def _axis(how: Any, order: Order, shape: Sequence[int]) -> Axes:
-    return Axes(how.changed(axis=order.index(how.axis % len(order))))
+def _axis(parameters: Any, order: Order, shape: Sequence[int]) -> Axes:
+    return Axes(parameters.changed(axis=order.index(parameters.axis % len(order))))
 
 
-def _dropped_axis(how: Any, order: Order, shape: Sequence[int]) -> Axes:
-    gone = how.axis % len(order)
-    return Axes(how.changed(axis=order.index(gone)), [axis for axis in order if axis != gone])
+def _dropped_axis(parameters: Any, order: Order, shape: Sequence[int]) -> Axes:
+    gone = parameters.axis % len(order)
+    return Axes(parameters.changed(axis=order.index(gone)), [axis for axis in order if axis != gone])
 
 
-def _axes(how: Any, order: Order, shape: Sequence[int]) -> Axes:
-    return Axes(how.changed(axes=tuple(sorted(order.index(axis) for axis in how.axes))))
+def _axes(parameters: Any, order: Order, shape: Sequence[int]) -> Axes:
+    return Axes(parameters.changed(axes=tuple(sorted(order.index(axis) for axis in parameters.axes))))
 
 
-def _in_pairs(how: Any, order: Order, shape: Sequence[int]) -> Axes | None:
+def _in_pairs(parameters: Any, order: Order, shape: Sequence[int]) -> Axes | None:
     """Return a rule for parameters with axes in pairs, which must keep their order or the call stays."""
-    axes = tuple(order.index(axis) for axis in how.axes)
-    return Axes(how.changed(axes=axes)) if list(axes) == sorted(axes) else None
+    axes = tuple(order.index(axis) for axis in parameters.axes)
+    return Axes(parameters.changed(axes=axes)) if list(axes) == sorted(axes) else None
 
 
-def _reduced(how: Any, order: Order, shape: Sequence[int]) -> Axes:
-    kept = None if how.keep_dims else [axis for axis in order if axis not in how.axes]
-    return _axes(how, order, shape)._replace(kept=kept)
+def _reduced(parameters: Any, order: Order, shape: Sequence[int]) -> Axes:
+    kept = None if parameters.keep_dims else [axis for axis in order if axis not in parameters.axes]
+    return _axes(parameters, order, shape)._replace(kept=kept)
 
 
-def _squeezed(how: Any, order: Order, shape: Sequence[int]) -> Axes:
-    gone = [axis % len(order) for axis in how.axes] or [axis for axis, size in enumerate(shape) if size == 1]
+def _squeezed(parameters: Any, order: Order, shape: Sequence[int]) -> Axes:
+    stated_axes = [axis % len(order) for axis in parameters.axes]
+    gone = stated_axes or [axis for axis, size in enumerate(shape) if size == 1]
     kept = [axis for axis in order if axis not in gone]
-    return Axes(how.changed(axes=tuple(sorted(order.index(axis) for axis in gone))), kept)
+    return Axes(parameters.changed(axes=tuple(sorted(order.index(axis) for axis in gone))), kept)
 
 
 def _permuted(*names: str) -> Turn:
     """Return a rule for parameters with a value per axis; an empty one stays empty."""
 
-    def turn(how: Any, order: Order, shape: Sequence[int]) -> Axes:
-        values = {name: getattr(how, name) for name in names}
+    def turn(parameters: Any, order: Order, shape: Sequence[int]) -> Axes:
+        values = {name: getattr(parameters, name) for name in names}
         permuted = {name: tuple(value[axis] for axis in order) for name, value in values.items() if value}
-        return Axes(how.changed(**permuted))
+        return Axes(parameters.changed(**permuted))
 
     return turn
 
@@ -130,21 +131,24 @@ def _permuted(*names: str) -> Turn:
 def _ranked(name: str) -> Turn:
     """Return a rule for a parameter that is a shape: only one of as many dimensions gives an image."""
 
-    def turn(how: Any, order: Order, shape: Sequence[int]) -> Axes | None:
-        return _permuted(name)(how, order, shape) if len(getattr(how, name)) == len(order) else None
+    def turn(parameters: Any, order: Order, shape: Sequence[int]) -> Axes | None:
+        every_axis = len(getattr(parameters, name)) == len(order)
+        return _permuted(name)(parameters, order, shape) if every_axis else None
 
     return turn
 
 
-def _sliced(how: Any, order: Order, shape: Sequence[int]) -> Axes | None:
+def _sliced(parameters: Any, order: Order, shape: Sequence[int]) -> Axes | None:
     """Return the elements under another shape are no image."""
-    return None if how.shape is not None else _permuted("begin", "size", "strides")(how, order, shape)
+    if parameters.shape is not None:
+        return None
+    return _permuted("begin", "size", "strides")(parameters, order, shape)
 
 
-def _planes(how: Any, order: Order, shape: Sequence[int]) -> Axes:
+def _planes(parameters: Any, order: Order, shape: Sequence[int]) -> Axes:
     """Return the parameters of prior_box, whose results are no images."""
-    spatial = tuple(order.index(axis) for axis in how.spatial)
-    return Axes(how.changed(spatial=spatial), ())
+    spatial = tuple(order.index(axis) for axis in parameters.spatial)
+    return Axes(parameters.changed(spatial=spatial), ())
 
 
 BY_AXIS: Mapping[str, ByAxis] = {

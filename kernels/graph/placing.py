@@ -134,15 +134,15 @@ def taken(name: str, uses: Sequence[Use], forced: Sequence[Forced]) -> dict[int,
 
     Of entries that take none of a model of this name, the warning is given, or the error raised, that `placed` has.
     """
-    found: dict[int, Forced] = {}
+    forced_inputs: dict[int, Forced] = {}
     used: set[Forced] = set()
     for position, use in enumerate(uses):
         takers = [entry for entry in forced if entry.takes(*use)]
         used.update(takers)
         if takers:
-            found[position] = takers[0]
+            forced_inputs[position] = takers[0]
     _say_unused(name, uses, forced, used)
-    return found
+    return forced_inputs
 
 
 def lines(graph: Graph) -> Iterator[str]:
@@ -189,12 +189,12 @@ def _marked(graph: Graph, forced: Sequence[Forced], used: set[Forced]) -> Graph:
 
 def _uses(graph: Graph) -> list[Use]:
     """Return all operators, those of bodies too."""
-    found = []
+    uses = []
     for node in graph.nodes:
-        found += _known_as(graph, node)
+        uses += _known_as(graph, node)
         for body in node.bodies:
-            found += _uses(body)
-    return found
+            uses += _uses(body)
+    return uses
 
 
 def _known_as(graph: Graph, node: Node) -> list[Use]:

@@ -61,8 +61,8 @@ def results(graph: Graph, node: Node, values: Values) -> list[Array]:
     if node.bodies:
         return _decide(node, [values[number] for number in body_operands(node) if number is not None], values)
     operands = [None if number is None else values[number] for number in node.inputs]
-    found = operator(node.op).compute(call_of(graph, node), operands)
-    return [np.asarray(result) for result in found]  # of no dimensions numpy computes scalars
+    computed = operator(node.op).compute(call_of(graph, node), operands)
+    return [np.asarray(result) for result in computed]  # of no dimensions numpy computes scalars
 
 
 def _decide(node: Node, operands: list[Array], values: Values) -> list[Array]:

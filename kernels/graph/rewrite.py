@@ -85,12 +85,12 @@ def _from_end(
     It then reads the index before its correction by `select`. `parts` are as from `_wrapped_index`.
     """
     index, add = select.inputs[2], graph.nodes[parts[1]]
-    found = operator(taker.op)
-    if taker.inputs.count(select.outputs[0]) != 1 or found.index_limits is None or taker.on_host:
+    taking = operator(taker.op)
+    if taker.inputs.count(select.outputs[0]) != 1 or taking.index_limits is None or taker.on_host:
         return None
     position = taker.inputs.index(select.outputs[0])
     [size] = [_array(graph, operand) for operand in add.inputs if operand != index] or [None]
-    limits = found.index_limits(call_of(graph, taker))
+    limits = taking.index_limits(call_of(graph, taker))
     if position != 1 or size is None or (size.size > 1 and size.shape[-1] != size.size):
         return None  # sizes along another axis than that of an index's numbers
     if size.size not in (1, len(limits)) or not np.all(size == np.array(limits)):
@@ -153,28 +153,28 @@ def _fold_padding(graph: Graph, hardware: Hardware) -> Graph:
     readers, outputs = _readers(graph), set(graph.outputs)
     # The last pad first: what read it reads the pad before it then.
     for index, pad in reversed(list(enumerate(graph.nodes))):
-        found = readers.get(pad.outputs[0]) if pad.op == "pad" and not pad.on_host else None
-        if not found or pad.outputs[0] in outputs:
+        own_readers = readers.get(pad.outputs[0]) if pad.op == "pad" and not pad.on_host else None
+        if not own_readers or pad.outputs[0] in outputs:
             continue
         folded = {
             reader: _with_padding(graph, pad, window, hardware)
-            for reader in found
+            for reader in own_readers
             if (window := nodes[reader]) is not None
         }
         if None not in folded.values():
             nodes[index] = None
             for reader, changed in folded.items():
                 nodes[reader] = changed
-            readers[pad.inputs[0]] = readers[pad.inputs[0]] - {index} | found
+            readers[pad.inputs[0]] = readers[pad.inputs[0]] - {index} | own_readers
     return replace(graph, nodes=tuple([node for node in nodes if node is not None]))
 
 
 def _with_padding(graph: Graph, pad: Node, reader: Node, hardware: Hardware) -> Node | None:
     """Return the reader with the pad's borders in its own padding; None if it cannot have them."""
-    found, pad_call, reader_call = operator(reader.op), call_of(graph, pad), call_of(graph, reader)
+    reading, pad_call, reader_call = operator(reader.op), call_of(graph, pad), call_of(graph, reader)
     borders = pad_call.parameters.paddings
     source, padded = pad_call.inputs[0], pad_call.outputs[0]
-    if reader.on_host or found.border is None:
+    if reader.on_host or reading.border is None:
         return None
     if reader.inputs.count(pad.outputs[0]) != 1 or reader.inputs[0] != pad.outputs[0]:
         return None
@@ -184,7 +184,7 @@ def _with_padding(graph: Graph, pad: Node, reader: Node, hardware: Hardware) -> 
         return None
     from npusim.kernels.operators.movement.padding import pad_value  # only where a graph pads
 
-    if pad_value(pad_call) != found.border(reader_call):
+    if pad_value(pad_call) != reading.border(reader_call):
         return None
     own = reader_call.parameters.padding
     padding = [[own[axis][side] + borders[axis + 1][side] for side in (0, 1)] for axis in (0, 1)]
@@ -205,12 +205,12 @@ def expand(graph: Graph, hardware: Hardware) -> Graph:
     whole, nodes = graph, list[Node]()
     states = frozenset(state.after for state in graph.states)
     for node in graph.nodes:
-        found = _in_parts(whole, node, hardware, states)
-        if found is None:
+        added = _in_parts(whole, node, hardware, states)
+        if added is None:
             nodes.append(node)
             continue
-        whole = replace(whole, tensors=(*whole.tensors, *found[0]))
-        nodes += found[1]
+        whole = replace(whole, tensors=(*whole.tensors, *added[0]))
+        nodes += added[1]
     return graph if whole is graph else replace(whole, nodes=tuple(nodes))
 
 
@@ -221,11 +221,11 @@ def _in_parts(
 
     The NPU computes each, or the host may. A part that does not run on the NPU is expanded again.
     """
-    found = _parts(graph, node, hardware)
-    if found is None:
+    expansion = _parts(graph, node, hardware)
+    if expansion is None:
         return None
-    added, parts = _nodes(len(graph.tensors), graph, node, found, states)
-    beside = {f"{node.name}/{name}" for name in found.on_host}
+    added, parts = _nodes(len(graph.tensors), graph, node, expansion, states)
+    beside = {f"{node.name}/{name}" for name in expansion.on_host}
     nodes: list[Node] = []
     for part in parts:
         whole = replace(graph, tensors=(*graph.tensors, *added))
@@ -247,11 +247,11 @@ def without(graph: Graph, op: str) -> Graph:
     for node in graph.nodes:
         call = call_of(graph, node) if node.op == op else None
         expand = None if call is None else operator(op).expander(call)
-        found = None if call is None or expand is None else expand(call)
-        if found is None:
+        expansion = None if call is None or expand is None else expand(call)
+        if expansion is None:
             nodes.append(replace(node, bodies=tuple(without(body, op) for body in node.bodies)))
             continue
-        added, parts = _nodes(len(tensors), graph, node, found, states)
+        added, parts = _nodes(len(tensors), graph, node, expansion, states)
         tensors += added
         nodes += parts
     return replace(graph, tensors=tuple(tensors), nodes=tuple(nodes))
@@ -269,8 +269,8 @@ def _parts(graph: Graph, node: Node, hardware: Hardware) -> Expansion | None:
         return None
     if entry.broken_rule(call) is not None or entry.lowering(call, hardware) is not None:
         return None
-    found = None if expand is None else expand(call)
-    return _by_way_of_float32(node.op, entry, call) if found is None and in_float32 else found
+    expansion = None if expand is None else expand(call)
+    return _by_way_of_float32(node.op, entry, call) if expansion is None and in_float32 else expansion
 
 
 def _by_way_of_float32(name: str, entry: Operator, call: Call) -> Expansion | None:
@@ -291,8 +291,8 @@ def _by_way_of_float32(name: str, entry: Operator, call: Call) -> Expansion | No
             continue
         floats = [TensorType("float32", kind.shape)]
         inputs += parts.call(f"dequantize_{number}", "dequantize", [number], floats, NONE)
-    how = call.parameters.changed(rescale="fixed_point")
-    [result] = parts.call(name, name, inputs, [TensorType("float32", output.shape)], how)
+    parameters = call.parameters.changed(rescale="fixed_point")
+    [result] = parts.call(name, name, inputs, [TensorType("float32", output.shape)], parameters)
     literally = operator("quantize").parameters(rescale="float32")
     parts.results = list(parts.call("quantize", "quantize", [result], [output], literally))
     return parts
@@ -304,7 +304,7 @@ def _on_npu(graph: Graph, node: Node, hardware: Hardware) -> bool:
 
 
 def _nodes(
-    first: int, graph: Graph, node: Node, found: Expansion, states: frozenset[int]
+    first: int, graph: Graph, node: Node, expansion: Expansion, states: frozenset[int]
 ) -> tuple[list[Tensor], list[Node]]:
     """Return the simpler calls as nodes, and the tensors between them, which get numbers from `first` on.
 
@@ -312,20 +312,20 @@ def _nodes(
     """
     number: dict[int, int | None] = dict(enumerate(node.inputs))
     copies: list[tuple[int, int]] = []
-    for value, output in zip(found.results, node.outputs, strict=False):
-        if value in number or output in states or found.values[value] != graph.tensors[output].type:
+    for value, output in zip(expansion.results, node.outputs, strict=False):
+        if value in number or output in states or expansion.values[value] != graph.tensors[output].type:
             copies.append((value, output))
         else:
             number[value] = output
     added: list[Tensor] = []
-    for value in sorted({**found.constants, **found.values}):
+    for value in sorted({**expansion.constants, **expansion.values}):
         if value in number:
             continue
         number[value] = first + len(added)
-        constant = found.constants.get(value)
+        constant = expansion.constants.get(value)
         name = f"{node.name}/{value}"
         added.append(
-            Tensor(name, found.values[value])
+            Tensor(name, expansion.values[value])
             if constant is None
             else Tensor(name, constant.type, constant.data)
         )
@@ -333,11 +333,11 @@ def _nodes(
         Node(
             f"{node.name}/{part.name}",
             part.op,
-            tuple([None if each is None else number[each] for each in part.inputs]),
-            tuple([_given(number, each) for each in part.outputs]),
+            tuple([None if value_number is None else number[value_number] for value_number in part.inputs]),
+            tuple([_given(number, value_number) for value_number in part.outputs]),
             part.parameters,
         )
-        for part in found.parts
+        for part in expansion.parts
     ]
     for position, (value, output) in enumerate(copies):
         shape = operator("reshape").parameters(shape=graph.tensors[output].type.shape)
@@ -346,6 +346,6 @@ def _nodes(
 
 
 def _given(number: dict[int, int | None], value: int) -> int:
-    found = number[value]
-    assert found is not None
-    return found
+    known = number[value]
+    assert known is not None
+    return known

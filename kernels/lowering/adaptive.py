@@ -53,15 +53,15 @@ Runs = tuple[Run, ...]
 
 def runs(first: IntArray, lengths: IntArray) -> Runs:
     """Return the windows along an axis as few runs, from where each window begins and how many elements it has."""
-    found: list[Run] = []
+    joined: list[Run] = []
     for output, (begin, length) in enumerate(zip(first.tolist(), lengths.tolist(), strict=True)):
-        run = found[-1] if found else None
+        run = joined[-1] if joined else None
         step = begin - (run.first + (run.outputs - 1) * run.step) if run else 0
         if run and run.length == length and step > 0 and (run.outputs == 1 or step == run.step):
-            found[-1] = run._replace(outputs=run.outputs + 1, step=step)
+            joined[-1] = run._replace(outputs=run.outputs + 1, step=step)
         else:
-            found.append(Run(output, 1, begin, length, 1))
-    return tuple(found)
+            joined.append(Run(output, 1, begin, length, 1))
+    return tuple(joined)
 
 
 def lower_adaptive_pool(call: Call, maximum: bool, rows: Runs, columns: Runs) -> Parts:

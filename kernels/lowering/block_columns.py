@@ -34,9 +34,9 @@ WEIGHTS, SCALES, ZERO_POINTS, BIAS = 1, 2, 3, 4
 
 def form_of(call: Call) -> BlockFormat:
     """Return how the weights of a call are stored."""
-    how, scales = call.parameters, input_type(call, SCALES)
+    parameters, scales = call.parameters, input_type(call, SCALES)
     zeros = optional_type(call, ZERO_POINTS) is not None
-    return BlockFormat(how.bits, how.block, scales.element.bits // 8, zeros)
+    return BlockFormat(parameters.bits, parameters.block, scales.element.bits // 8, zeros)
 
 
 def lower_block_product(call: Call, hardware: Hardware) -> Parts:

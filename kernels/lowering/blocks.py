@@ -53,13 +53,13 @@ class Box(NamedTuple):
         kept = [axis for axis in range(len(self.strides)) if axis not in back]
         counts = (*(self.counts[axis] for axis in kept), self.counts[-1])
         strides, targets = (tuple(of[axis] for axis in kept) for of in (self.strides, dense))
-        found = []
+        moves = []
         for steps in product(*(range(self.counts[axis]) for axis in back)):
             places = list(zip(steps, back, strict=True))
             source = self.offset + sum(step * self.strides[axis] for step, axis in places)
             target = target_offset + sum(step * dense[axis] for step, axis in places)
-            found.append(Move(CONSTANTS, target, counts, targets, ("in", position), source, strides))
-        return tuple(found)
+            moves.append(Move(CONSTANTS, target, counts, targets, ("in", position), source, strides))
+        return tuple(moves)
 
 
 Range = tuple[int, int]
@@ -122,15 +122,15 @@ class Blocks:
     def fetches(self, first: int, last: int) -> tuple[Move, ...]:
         """Return DMA moves for the constants that are not part of the model."""
         begins, at = self.addresses(first, last)
-        found: list[Move] = []
+        moves: list[Move] = []
         if BIAS in self.computed:
             for (begin, end), target in zip(self.ranges(first, last), begins, strict=True):
-                found += Box(BIAS_BYTES * begin, (BIAS_BYTES * (end - begin),)).moves(BIAS, target)
+                moves += Box(BIAS_BYTES * begin, (BIAS_BYTES * (end - begin),)).moves(BIAS, target)
         if WEIGHTS in self.computed:
             for box in self.boxes(first, last):
-                found += box.moves(WEIGHTS, at)
+                moves += box.moves(WEIGHTS, at)
                 at += box.size_bytes
-        return tuple(found)
+        return tuple(moves)
 
 
 def blocks(
@@ -145,7 +145,7 @@ def blocks(
     `zero_point` is the zero point of weights without quantization.
     """
     data = call.constants.get(WEIGHTS)
-    known = not any(each is SIZE_ONLY for each in call.constants.values())
+    known = not any(array is SIZE_ONLY for array in call.constants.values())
     return Blocks(
         stage,
         weight_zero(call) if zero_point is None else zero_point,

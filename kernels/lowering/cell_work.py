@@ -152,7 +152,7 @@ def block_of(parameters: StageParameters) -> Array:
         parameters.multiplier.astype("<i4"),
         parameters.shift.astype(np.int8),
     ]
-    return np.concatenate([np.ascontiguousarray(each).view(np.uint8) for each in raw])
+    return np.concatenate([np.ascontiguousarray(array).view(np.uint8) for array in raw])
 
 
 def lower_lstm_step(call: Call, hardware: Hardware) -> Parts:
@@ -207,7 +207,7 @@ def lower_lstm_step(call: Call, hardware: Hardware) -> Parts:
             rows=rows,
             channels=cells,
             channel_step=0,
-            inputs=tuple([(each, same_rows) for each in reads]),
+            inputs=tuple([(read, same_rows) for read in reads]),
             outputs=(of("out", 0, cells), of("out", 1, cells * WORD_BYTES)),
             constants=no_constants,
             constant_bytes=no_constant_bytes,

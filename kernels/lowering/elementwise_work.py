@@ -114,10 +114,10 @@ def _runs(call: Call, of_bytes: bool) -> list[_Run]:
     rank = len(output.shape)
     shapes = [(1,) * (rank - len(operand.shape)) + operand.shape for operand in operands]
     whole = [tuple(shape[axis] == size for shape in shapes) for axis, size in enumerate(output.shape)]
-    axes = [_Run(size, each) for size, each in zip(output.shape, whole, strict=True) if size > 1]
+    axes = [_Run(size, flags) for size, flags in zip(output.shape, whole, strict=True) if size > 1]
     if of_bytes and output.numpy_dtype.itemsize > 1:
         axes.append(
-            _Run(output.numpy_dtype.itemsize, tuple(each.numpy_dtype.itemsize > 1 for each in operands))
+            _Run(output.numpy_dtype.itemsize, tuple(operand.numpy_dtype.itemsize > 1 for operand in operands))
         )
     runs: list[_Run] = []
     for axis in axes:
@@ -349,12 +349,12 @@ def lower_truths(call: Call, function: str) -> Parts:
 
 def lower_comparison(call: Call, relation: str, scale: str, fields: dict[str, Any]) -> Parts:
     """Lower a comparison with a boolean for each pair of elements; `scale` and `fields` say how values compare."""
-    number, how = NAMES.index(relation), SCALES.index(scale)
+    number, scale_code = NAMES.index(relation), SCALES.index(scale)
 
     def make(tile: Tile, at: TileAddresses, grid: Grid) -> Instruction:
         return Binary(
             function=number,
-            scale=how,
+            scale=scale_code,
             a=at.inputs[0],
             b=at.inputs[1],
             output=at.output,

@@ -70,21 +70,21 @@ def lower_float_groups(call: Call, hardware: Hardware) -> Parts:
 
     def emit(tile: Tile, at: TileAddresses) -> tuple[Instruction, ...]:
         ends = [*range(tile.first_channel - tile.first_channel % step + step, tile.last_channel, step)]
-        made = []
+        instructions = []
         for first, last in pairwise([tile.first_channel, *ends, tile.last_channel]):
             before = (first - tile.first_channel) // size
             part = replace(tile, first_channel=first, last_channel=last)
             (ofm,) = at.outputs
-            there = replace(
+            place = replace(
                 at,
                 inputs=(at.inputs[0] + first // step * depth * size,),
                 constants=at.constants + before * BIAS_BYTES,
                 outputs=(ofm._replace(address=ofm.address + first - tile.first_channel),),
             )
-            one: Any = work.instructions(part, there)[0]
+            one: Any = work.instructions(part, place)[0]
             behind = at.constants + tile.channels // size * BIAS_BYTES + before * inner * size
-            made.append(replace(one, weights=behind))
-        return tuple(made)
+            instructions.append(replace(one, weights=behind))
+        return tuple(instructions)
 
     return (replace(work, emit=emit),)
 
@@ -139,8 +139,8 @@ def _computed_weights(call: Call, hardware: Hardware, factors: Factors, run: Run
     make = _emitter(call, hardware, RealConvolve, inner, *_as_rows(inner))
 
     def emit(tile: Tile, at: TileAddresses) -> Instruction:
-        made: Any = make(tile, at)
-        placed: Instruction = replace(made, weights=at.inputs[1])
+        instruction: Any = make(tile, at)
+        placed: Instruction = replace(instruction, weights=at.inputs[1])
         return placed
 
     return Work(

@@ -59,14 +59,14 @@ def lower_groups(call: Call, hardware: Hardware) -> Parts:
         parts = ranges(tile.first_channel, tile.last_channel)
         begins, weights = needs.addresses(tile.first_channel, tile.last_channel)
         ofm_address, ofm_row_stride, ofm_pixel_stride = at.outputs[0]
-        found = []
+        instructions = []
         for (first, last), parameters in zip(parts, begins, strict=True):
             part = Tile(tile.first_row, tile.last_row, first, last, tile.entry)
             fields = inside.fields(part) | {
                 "ifm_row_stride": window.ifm_width * window.ifm_depth * size,
                 "ifm_pixel_stride": window.ifm_depth * size,
             }
-            found.append(
+            instructions.append(
                 Convolve(
                     ifm=at.inputs[0] + first // channels * depth * size,
                     parameters=at.constants + parameters,
@@ -79,7 +79,7 @@ def lower_groups(call: Call, hardware: Hardware) -> Parts:
                     **fields,
                 )
             )
-        return tuple(found)
+        return tuple(instructions)
 
     ifm, ofm = window.maps(size)
     work = Work(
@@ -127,7 +127,8 @@ def _together(call: Call, window: Window, groups: int, hardware: Hardware) -> in
         return max(count * used, size * together / bytes_per_cycle)
 
     return min(
-        [each for each in range(1, groups + 1) if groups % each == 0], key=lambda each: (cycles(each), each)
+        [divisor for divisor in range(1, groups + 1) if groups % divisor == 0],
+        key=lambda divisor: (cycles(divisor), divisor),
     )
 
 

@@ -74,18 +74,18 @@ def strided_moves(
 
 def _joined(loops: Sequence[Loop], size: int) -> tuple[list[Loop], int]:
     """Join neighbouring loops that are one walk; return the loops outside of contiguous bytes, and those bytes."""
-    found: list[Loop] = []
+    joined: list[Loop] = []
     for loop in reversed(loops):
         if loop.times == 1:
             continue
-        inner = found[0] if found else Loop(size, 1, 1)
+        inner = joined[0] if joined else Loop(size, 1, 1)
         if loop[1:] != (inner.times * inner.source, inner.times * inner.target):
-            found.insert(0, loop)
-        elif found:
-            found[0] = inner._replace(times=inner.times * loop.times)
+            joined.insert(0, loop)
+        elif joined:
+            joined[0] = inner._replace(times=inner.times * loop.times)
         else:
             size *= loop.times
-    return found, size
+    return joined, size
 
 
 def _itemsize(tensor: TensorType) -> int:
@@ -359,14 +359,14 @@ def phases(block: int, size: int, before: int, steps: int) -> Iterator[Phases]:
 
     They are of three kinds at most, however long the block is.
     """
-    found: list[Phases] = []
+    ranges: list[Phases] = []
     for phase in range(block):
         begin, end = -(-max(before - phase, 0) // block), min(-(-(size + before - phase) // block), steps)
-        if found and (found[-1].begin, found[-1].end) == (begin, end):
-            found[-1] = found[-1]._replace(times=found[-1].times + 1)
+        if ranges and (ranges[-1].begin, ranges[-1].end) == (begin, end):
+            ranges[-1] = ranges[-1]._replace(times=ranges[-1].times + 1)
         else:
-            found.append(Phases(phase, 1, begin, end))
-    return (each for each in found if each.begin < each.end)
+            ranges.append(Phases(phase, 1, begin, end))
+    return (part for part in ranges if part.begin < part.end)
 
 
 def block_moves(
@@ -379,13 +379,13 @@ def block_moves(
     rank, batch = len(block_shape), image.shape[0]
     steps, batches = dense_strides(image.shape), dense_strides(blocks.shape)
     phase_strides = [stride * batch * batches[0] for stride in dense_strides(block_shape)]
-    found = [
+    kinds_by_axis = [
         list(phases(block, image.shape[axis + 1], before[axis], blocks.shape[axis + 1]))
         for axis, block in enumerate(block_shape)
     ]
     rest = prod(image.shape[rank + 1 :])
     moves: Parts = ()
-    for kinds in product(*found):
+    for kinds in product(*kinds_by_axis):
         at_image = at_blocks = 0
         of_phases, of_steps = [], []
         for axis, kind in enumerate(kinds):

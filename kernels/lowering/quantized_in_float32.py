@@ -38,10 +38,10 @@ def on_codes(call: Call) -> bool:
 
 def scaling(name: str, kind: TensorType, factor: float | None = None, what: str = "scale") -> dict[str, Any]:
     """Return the fields for an operand's scale and zero point; `factor` replaces the scale."""
-    found = quantization(kind)
+    scale_and_zero = quantization(kind)
     fields = {
-        f"{name}_{what}": bits_of(found.scale if factor is None else factor),
-        f"{name}_zero": found.zero_point,
+        f"{name}_{what}": bits_of(scale_and_zero.scale if factor is None else factor),
+        f"{name}_zero": scale_and_zero.zero_point,
     }
     return {**fields, "signed" if name == "output" else f"{name}_signed": signed(kind.dtype)}
 

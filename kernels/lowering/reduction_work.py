@@ -87,10 +87,10 @@ def _at_once(
     @need(ROOM)
     def fits(call: Call, hardware: Hardware) -> bool:
         """room in half of the scratchpad for the elements of the smallest possible tile"""
-        found = nest(input_type(call).shape, axes(call))
-        if found is None:
+        loops = nest(input_type(call).shape, axes(call))
+        if loops is None:
             return False
-        _, parts, middle, terms, inner = found
+        _, parts, middle, terms, inner = loops
         width = result_bytes(call)
         side_by_side = 1 if parts == width == 1 else middle * inner
         size = side_by_side * (parts * terms + width) * element_bytes(call)
@@ -163,10 +163,10 @@ def _parts(
 
     If no outer index fits, and each is one part of single bytes, tiles also cut the inner indices.
     """
-    found = nest(input_type(call).shape, axes)
-    if found is None:
+    loops = nest(input_type(call).shape, axes)
+    if loops is None:
         raise ValueError("the axes form too many groups; the operator's rules should refuse")
-    outer, parts, middle, terms, inner = found
+    outer, parts, middle, terms, inner = loops
     sliced = parts == 1 and result_bytes == 1
 
     def emit(tile: Tile, at: TileAddresses) -> Instruction:

@@ -60,7 +60,7 @@ class OutputStage:
         assert self.bias is not None
         part = slice(first, last) if self.per_channel else slice(None)
         bounds = [_little(np.array([self.low, self.high], np.int16))] if self.int16 else []
-        blocks = (self.bias[first:last], *(each[part] for each in self.scales))
+        blocks = (self.bias[first:last], *(channel_values[part] for channel_values in self.scales))
         return b"".join([*map(_little, blocks), *bounds])
 
     def constants(self, first: int, last: int) -> Constants:
@@ -123,8 +123,8 @@ def _scales(
 ) -> tuple[NDArray[Any], ...]:
     """Return multipliers and shifts, cut to one entry if all are equal. Layers of equal types share them."""
     scales = _shared(*multipliers(ifm, weights, ofm))
-    for each in scales:
-        each.setflags(write=False)
+    for array in scales:
+        array.setflags(write=False)
     return scales
 
 

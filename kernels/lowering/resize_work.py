@@ -43,9 +43,9 @@ class Line(NamedTuple):
 def line_through(places: Int64Array) -> Line | None:
     """Return the line through positions in units of 2**-24; None if they are on none."""
     scale = int(places[1] - places[0]) if len(places) > 1 else 0
-    found = Line(scale, int(places[0]))
-    straight = np.array_equal(np.arange(len(places)) * found.scale + found.offset, places)
-    return found if straight and found.fits else None
+    line = Line(scale, int(places[0]))
+    straight = np.array_equal(np.arange(len(places)) * line.scale + line.offset, places)
+    return line if straight and line.fits else None
 
 
 def line_before(nearest: Int64Array, size: int) -> Line | None:
@@ -62,9 +62,9 @@ def line_before(nearest: Int64Array, size: int) -> Line | None:
         most = ((nearest + 1) * _ONE - 1 - numbers * scale)[nearest < size - 1]
         low = int(least.max()) if least.size else int(most.min(initial=_ONE)) - _ONE
         high = int(most.min()) if most.size else low + _ONE
-        found = Line(scale, low + (high - low) // 2)
-        if low <= high and found.fits:
-            return found
+        line = Line(scale, low + (high - low) // 2)
+        if low <= high and line.fits:
+            return line
     return None
 
 

@@ -88,7 +88,7 @@ class _Phase(NamedTuple):
 
 def _phases(axis: _Axis, first: int, last: int, start: int, end: int) -> list[_Phase]:
     """Return the phases of output positions [first, last) that see some of the input positions [start, end)."""
-    found = []
+    phases = []
     for output in range(first, min(first + axis.stride, last)):
         tap = axis.first_tap(output)
         taps = axis.taps_from(tap)
@@ -96,8 +96,8 @@ def _phases(axis: _Axis, first: int, last: int, start: int, end: int) -> list[_P
         size = end - start - max(begin, 0)
         if taps and size > 0:
             outputs = -(-(last - output) // axis.stride)
-            found.append(_Phase(output, outputs, tap, taps, max(begin, 0), max(-begin, 0), size))
-    return found
+            phases.append(_Phase(output, outputs, tap, taps, max(begin, 0), max(-begin, 0), size))
+    return phases
 
 
 _SEES_NOTHING = {
@@ -156,8 +156,8 @@ def _without_dilations(call: Call) -> Call:
         spread[:, :: apart[0], :: apart[1]] = np.asarray(data)
         data = spread
     kinds = (call.inputs[0], replace(weights, shape=shape), *call.inputs[2:])
-    how = call.parameters.changed(dilations=(1, 1))
-    return replace(call, inputs=kinds, parameters=how, constants={**call.constants, 1: data})
+    parameters = call.parameters.changed(dilations=(1, 1))
+    return replace(call, inputs=kinds, parameters=parameters, constants={**call.constants, 1: data})
 
 
 class _Boxes(NamedTuple):
@@ -182,18 +182,18 @@ class _Boxes(NamedTuple):
     def _of_group(self, first: int, last: int) -> list[Box]:
         filter_bytes = self.down.taps * self.right.taps * self.depth
         row_bytes = self.right.taps * self.depth
-        found = []
+        boxes = []
         for y, x in self._first_taps():
             rows, columns = self.down.taps_from(y), self.right.taps_from(x)
             last_row, last_column = y + (rows - 1) * self.down.stride, x + (columns - 1) * self.right.stride
-            found.append(
+            boxes.append(
                 Box(
                     first * filter_bytes + last_row * row_bytes + last_column * self.depth,
                     (last - first, rows, columns, self.depth),
                     (filter_bytes, -self.down.stride * row_bytes, -self.right.stride * self.depth),
                 )
             )
-        return found
+        return boxes
 
     def places(self, channels: int) -> dict[tuple[int, int], int]:
         """Return where the weights of each phase begin for a number of channels, by the phase's first taps."""
@@ -229,7 +229,7 @@ class _Emitter(NamedTuple):
         ys = _phases(down, tile.first_row, tile.last_row, *down.needed(tile.first_row, tile.last_row))
         xs = _phases(right, 0, right.outputs, 0, right.size)
         whole = sum([y.outputs for y in ys]) == tile.rows and sum([x.outputs for x in xs]) == right.outputs
-        found: list[Instruction] = []
+        instructions: list[Instruction] = []
         parts = self.boxes.ranges(tile.first_channel, tile.last_channel)
         for (first, last), begin in zip(parts, parameters, strict=True):
             part = _Part(
@@ -242,15 +242,15 @@ class _Emitter(NamedTuple):
                 ),
             )
             if not whole:
-                found.append(self._bias(part, at.constants))
+                instructions.append(self._bias(part, at.constants))
             places = self.boxes.places(last - first)
-            found += [
+            instructions += [
                 self._phase(part, at.constants + weights + places[y.first_tap, x.first_tap], y, x)
                 for y in ys
                 for x in xs
             ]
             weights += sum([box.size_bytes for box in self.boxes.of(first, last)])
-        return tuple(found)
+        return tuple(instructions)
 
     def _convolve(self, part: _Part, **window: Any) -> Instruction:
         kernel = window["kernel_height"], window["kernel_width"]

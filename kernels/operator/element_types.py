@@ -87,13 +87,13 @@ def refusal(rows: Sequence[str], inputs: Sequence[TensorType | None], outputs: S
     if (
         first is not None
         and first.dtype == "float32"
-        and any(each and each.dtype == "int8" for each in inputs[1:])
+        and any(kind and kind.dtype == "int8" for kind in inputs[1:])
     ):
         return (
             "has float32 activations and int8 weights (dynamic range quantization), which npusim lacks here; convert "
             "the float model without quantization, npusim quantize makes it int8"
         )
-    types = [", ".join("none" if each is None else each.dtype for each in side) for side in (inputs, outputs)]
+    types = [", ".join("none" if kind is None else kind.dtype for kind in side) for side in (inputs, outputs)]
     has = " -> ".join(types)
     return f"breaks a rule: {in_words(rows)}; it has ({has}), so convert the model with other element types"
 

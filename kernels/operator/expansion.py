@@ -63,10 +63,10 @@ class Expansion:
         parameters: Parameters,
     ) -> tuple[int, ...]:
         """Add a call and return the numbers of its results."""
-        found = []
+        results = []
         for kind in outputs:
             number = self._new()
             self.values[number] = kind
-            found.append(number)
-        self.parts.append(PartCall(name, op, parameters, tuple(inputs), tuple(found)))
-        return tuple(found)
+            results.append(number)
+        self.parts.append(PartCall(name, op, parameters, tuple(inputs), tuple(results)))
+        return tuple(results)

@@ -33,7 +33,7 @@ def sum_factors(call: Call) -> SumFactors:
     The addend is f32(zero - fma(first, first zero, f32(second * second zero))).
     """
     a, b, output = (quantization(kind) for kind in (input_type(call), input_type(call, 1), call.outputs[0]))
-    first, second = (np.float32(each.scale) / np.float32(output.scale) for each in (a, b))
+    first, second = (np.float32(quantized.scale) / np.float32(output.scale) for quantized in (a, b))
     worth = np.full(1, second * np.float32(b.zero_point), np.float32)
     zeros = multiply_add(first, np.full(1, a.zero_point), worth)[0]
     return SumFactors(first, second, np.float32(output.zero_point) - zeros)

@@ -15,18 +15,18 @@ from npusim.kernels.operator.operator import Call, Reference, Shapes, Values
 
 def input_type(call: Call, position: int = 0) -> TensorType:
     """Return the type of an input that the operator's rules require to be there."""
-    found = call.inputs[position]
-    if found is None:
+    kind = call.inputs[position]
+    if kind is None:
         raise ValueError(f"input {position} is absent; the operator's rules should have refused the call")
-    return found
+    return kind
 
 
 def input_value(values: Values, position: int = 0) -> Array:
     """Return the value of an input that the operator's rules require to be there."""
-    found = values[position]
-    if found is None:
+    value = values[position]
+    if value is None:
         raise ValueError(f"input {position} has no value; the operator's rules should have refused the call")
-    return found
+    return value
 
 
 def optional_type(call: Call, position: int) -> TensorType | None:
@@ -42,7 +42,7 @@ def optional_value(values: Values, position: int) -> Array | None:
 def known(call: Call) -> list[Array | None]:
     """Return the data of constant operands by position, None for others."""
     data = [call.constants.get(position) for position in range(len(call.inputs))]
-    return [each if isinstance(each, np.ndarray) else None for each in data]
+    return [array if isinstance(array, np.ndarray) else None for array in data]
 
 
 def by_type(references: Mapping[str, Reference]) -> Reference:
@@ -136,7 +136,7 @@ def _is_rescaled(output: TensorType, operands: Iterable[TensorType]) -> bool:
     if output.quantization is None:
         return False
     scales = [operand.quantization.scales for operand in operands if operand.quantization is not None]
-    return any(each != output.quantization.scales for each in scales)
+    return any(own_scales != output.quantization.scales for own_scales in scales)
 
 
 def move(call: Call) -> Workload:

@@ -143,7 +143,7 @@ _REQUANTIZED: Mapping[Rescale, str] = {
 
 def requantized(rescales: Sequence[Rescale]) -> str:
     """Say how results become quantized values."""
-    return f"results are requantized {' or '.join(_REQUANTIZED[each] for each in rescales)}"
+    return f"results are requantized {' or '.join(_REQUANTIZED[rescale] for rescale in rescales)}"
 
 
 class Lowering(NamedTuple):
@@ -164,14 +164,15 @@ class Lowering(NamedTuple):
     def conditions(self) -> list[str]:
         """Its rules and needs in words."""
         rules = [text(rule).removeprefix("on the NPU ") for rule in self.rules]
-        return rules + [f"needs {each.words}" for each in self.needs]
+        return rules + [f"needs {requirement.words}" for requirement in self.needs]
 
     def refusal(self, call: Call, hardware: Hardware) -> Refusal | None:
         """Return the first rule that a call breaks or need that a machine lacks; None if there is none."""
         broken = next((text(rule) for rule in self.rules if not rule(call)), None)
         if broken is not None:  # needs count on the rules
             return Refusal(broken)
-        lacked = next((each for each in self.needs if not each.holds(call, hardware)), None)
+        lacking = (requirement for requirement in self.needs if not requirement.holds(call, hardware))
+        lacked = next(lacking, None)
         if lacked is None:
             return None
         amount = "too little" if lacked.key == ROOM else "none"
@@ -266,8 +267,8 @@ class Operator:
     @property
     def every_lowering(self) -> tuple[tuple[tuple[Rescale, ...], Lowering], ...]:
         """All lowerings, those of fixed point first, each with the requantizations that it is for."""
-        others = [(row.rescales, each) for row in self.arithmetics for each in row.lowerings]
-        return (*((FIXED_POINT, each) for each in self.lowerings), *others)
+        others = [(row.rescales, lowering) for row in self.arithmetics for lowering in row.lowerings]
+        return (*((FIXED_POINT, lowering) for lowering in self.lowerings), *others)
 
     def arithmetic(self, call: Call) -> Arithmetic | None:
         """Return the first arithmetic that computes a call, by its requantization and element types."""
@@ -299,7 +300,10 @@ class Operator:
         row = self.arithmetic(call)
         if row is None:
             known = {
-                rescale: None for each in self.arithmetics if each.types is None for rescale in each.rescales
+                rescale: None
+                for arithmetic in self.arithmetics
+                if arithmetic.types is None
+                for rescale in arithmetic.rescales
             }
             known = {"fixed_point": None, **known} | {"float32": known.pop("float32", None)}
             if (rescale := call.parameters.rescale) in known:
@@ -318,7 +322,9 @@ class Operator:
     def _lowerings(self, call: Call) -> list[Lowering]:
         """Return the lowerings for the requantization of a call."""
         rescale = call.parameters.rescale
-        others = [each for row in self.arithmetics if rescale in row.rescales for each in row.lowerings]
+        others = [
+            lowering for row in self.arithmetics if rescale in row.rescales for lowering in row.lowerings
+        ]
         return [*self.lowerings, *others] if rescale == "fixed_point" else others
 
     def host_reason(self, call: Call, hardware: Hardware) -> Refusal:
@@ -335,11 +341,11 @@ class Operator:
         apt = [row for row in rows if row.rules and row.rules[0](call)]
         reasons = [reason for row in apt or rows if (reason := row.refusal(call, hardware))]
         if not rows:
-            how = _REQUANTIZED[call.parameters.rescale]
+            asked = _REQUANTIZED[call.parameters.rescale]
             others = dict.fromkeys(rescales for rescales, _ in self.every_lowering)
-            reasons = [Refusal(f"{requantized(rescales)}, not {how}") for rescales in others]
-        words = "; ".join(dict.fromkeys(each.words for each in reasons))
-        keys = dict.fromkeys(key for each in reasons for key in each.keys)
+            reasons = [Refusal(f"{requantized(rescales)}, not {asked}") for rescales in others]
+        words = "; ".join(dict.fromkeys(refusal.words for refusal in reasons))
+        keys = dict.fromkeys(key for refusal in reasons for key in refusal.keys)
         return Refusal(words or f"runs on the host: {self.on_host}", tuple(keys))
 
 

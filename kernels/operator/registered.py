@@ -109,9 +109,9 @@ def result_types(name: str) -> tuple[str, ...]:
 def plain(attributes: Attributes) -> dict[str, Any]:
     """Return attributes as plain values: arrays become lists, and attributes such as graphs are left out."""
     lists = {
-        name: each.tolist() if isinstance(each, np.ndarray) else each for name, each in attributes.items()
+        name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in attributes.items()
     }
-    return {name: each for name, each in lists.items() if isinstance(each, (str, int, float, list, tuple))}
+    return {name: value for name, value in lists.items() if isinstance(value, (str, int, float, list, tuple))}
 
 
 class _Registered:

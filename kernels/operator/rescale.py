@@ -103,17 +103,17 @@ def products_of_scales(ifm: TensorType, weights: TensorType) -> NDArray[np.float
 
     There is one for each scale of the weights; if the feature map has several scales, there is a row for each.
     """
-    of_maps, of_weights = (np.array(quantization(each).scales, np.float32) for each in (ifm, weights))
+    of_maps, of_weights = (np.array(quantization(kind).scales, np.float32) for kind in (ifm, weights))
     with np.errstate(over="ignore", under="ignore"):
-        found: NDArray[np.float32] = (of_maps[:, np.newaxis] if len(of_maps) > 1 else of_maps) * of_weights
-    return found
+        products: NDArray[np.float32] = (of_maps[:, np.newaxis] if len(of_maps) > 1 else of_maps) * of_weights
+    return products
 
 
 def float32_scales(ifm: TensorType, weights: TensorType, ofm: TensorType) -> NDArray[np.float32]:
     """Return the factors that turn integer sums into quantized values for the rescale "float32", in float32."""
     with np.errstate(over="ignore", under="ignore"):
-        found: NDArray[np.float32] = products_of_scales(ifm, weights) / np.float32(quantization(ofm).scale)
-    return found
+        scales: NDArray[np.float32] = products_of_scales(ifm, weights) / np.float32(quantization(ofm).scale)
+    return scales
 
 
 def batch_matmul_multiplier(first: TensorType, second: TensorType, ofm: TensorType) -> Multiplier:
@@ -279,8 +279,8 @@ REAL_RANGES: dict[Activation, tuple[float, float]] = {
 
 def activation_of(call: Call) -> Activation:
     """Return the activation of a call; "none" for an operator that has none."""
-    found: Activation = getattr(call.parameters, "activation", "none")
-    return found
+    activation: Activation = getattr(call.parameters, "activation", "none")
+    return activation
 
 
 def activation_in_32_bits(call: Call[Activated]) -> bool:

@@ -62,8 +62,8 @@ def wide_codes_scaled(call: Call) -> bool:
 
 def symmetric(call: Call) -> bool:
     """the zero points of int16 tensors are 0"""
-    wide = [each for each in (*call.inputs, *call.outputs) if each is not None and each.dtype == "int16"]
-    return all(each.quantization is None or not any(each.quantization.zero_points) for each in wide)
+    wide = [kind for kind in (*call.inputs, *call.outputs) if kind is not None and kind.dtype == "int16"]
+    return all(kind.quantization is None or not any(kind.quantization.zero_points) for kind in wide)
 
 
 def all_int16(call: Call) -> bool:

@@ -218,8 +218,8 @@ def _lsh_workload(call: Call) -> Workload:
 
 def _operands(call: Call) -> bool:
     """takes seeds, rows and, where the bits are dense, weights or none, and gives 1 output"""
-    there = len(call.inputs) in (2, 3) and None not in call.inputs[:_WEIGHTS]
-    return there and len(call.outputs) == 1
+    has_operands = len(call.inputs) in (2, 3) and None not in call.inputs[:_WEIGHTS]
+    return has_operands and len(call.outputs) == 1
 
 
 def _weighted(call: Call[LshProjectionParameters]) -> bool:

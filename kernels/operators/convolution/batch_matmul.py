@@ -218,8 +218,10 @@ _FITS = exact_sum.sums_in_32_bits(_products, None)
 
 def _scaled(call: Call[Parameters]) -> bool:
     """the first operand has one scale and zero point or one per row, the second one or one per column"""
-    how = call.parameters
-    return exact_sum.scaled(call, row_axis=-1 if how.adj_x else -2, channel_axis=-2 if how.adj_y else -1)
+    parameters = call.parameters
+    return exact_sum.scaled(
+        call, row_axis=-1 if parameters.adj_x else -2, channel_axis=-2 if parameters.adj_y else -1
+    )
 
 
 def _one_row_scale(call: Call) -> bool:
@@ -260,7 +262,7 @@ def _lower(call: Call, hardware: Hardware) -> Parts:
 
 def _wide_codes(call: Call[Parameters], values: Values) -> list[Array]:
     """Multiply int16 values: sums in float64, which holds them exactly, and a multiplier of 15 bits."""
-    x, y = (each.astype(np.float64) for each in _ordered(call, values))
+    x, y = (matrix.astype(np.float64) for matrix in _ordered(call, values))
     sums = np.matmul(x, np.swapaxes(y, -1, -2)).astype(np.int64)
     multiplier, shift = _multiplier(call)
     ofm = call.outputs[0]

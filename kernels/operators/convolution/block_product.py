@@ -133,8 +133,8 @@ def _expanded(call: Call[Parameters]) -> Expansion | None:
     body = Expansion(len(call.inputs))
     weights = body.constant(_weights(call, data))
     bias = BIAS if optional_type(call, BIAS) is not None else None
-    how = fully_connected.Parameters(keep_num_dims=True, activation=call.parameters.activation)
-    body.results += body.call("product", "fully_connected", (0, weights, bias), call.outputs, how)
+    parameters = fully_connected.Parameters(keep_num_dims=True, activation=call.parameters.activation)
+    body.results += body.call("product", "fully_connected", (0, weights, bias), call.outputs, parameters)
     return body
 
 
@@ -164,7 +164,7 @@ def _workload(call: Call[Parameters]) -> Workload:
 def _on_codes(call: Call) -> bool:
     """the NPU multiplies 8-bit feature maps with quantized weights, and gives the same type without activation"""
     maps = input_type(call), call.outputs[0]
-    return all(each.quantized8 for each in maps) and call.parameters.activation == "none"
+    return all(kind.quantized8 for kind in maps) and call.parameters.activation == "none"
 
 
 def _on_floats(call: Call) -> bool:

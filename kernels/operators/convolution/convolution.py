@@ -227,8 +227,8 @@ def _dynamic_range(
         weights = dynamic_range.known_weights(call)
         if weights is None:
             return None
-        how = call.parameters.changed(activation="none", rescale="fixed_point")
-        product = "depthwise_conv_2d" if depthwise else "conv_2d", call.outputs[0].shape, how
+        parameters = call.parameters.changed(activation="none", rescale="fixed_point")
+        product = "depthwise_conv_2d" if depthwise else "conv_2d", call.outputs[0].shape, parameters
         asymmetric = by_channel(call)
         in_turn = asymmetric and not depthwise
         return dynamic_range.in_steps(call, (1, 2, 3), weights, product, asymmetric, in_turn)

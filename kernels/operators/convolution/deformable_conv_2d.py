@@ -34,7 +34,6 @@ from npusim.kernels.operators.convolution import convolution
 _IFM, _OFFSETS, _MASKS, _WEIGHTS, _BIAS = range(5)
 _OPERATIONS_PER_TAP = 9  # four products and three sums of an interpolation, the mask, the place
 
-Reals = NDArray[np.float64]
 
 
 class Parameters(convolution.Convolution):
@@ -56,37 +55,37 @@ def _infer(call: Call[Parameters]) -> Shapes:
 
 def _floats(call: Call[Parameters], values: Values) -> list[Array]:
     image, offsets, masks, weights = (input_value(values, at).astype(np.float64) for at in range(_BIAS))
-    how, taps = call.parameters, weights.shape[1] * weights.shape[2]
+    parameters, taps = call.parameters, weights.shape[1] * weights.shape[2]
     images, height, width, depth = image.shape
     _, rows, columns, channels = call.outputs[0].shape
-    by_part = image.reshape(images, height, width, how.parts, depth // how.parts)
-    moved = offsets.reshape(images, rows, columns, how.parts, taps, 2)
-    factors = masks.reshape(images, rows, columns, how.parts, taps, 1)
+    by_part = image.reshape(images, height, width, parameters.parts, depth // parameters.parts)
+    moved = offsets.reshape(images, rows, columns, parameters.parts, taps, 2)
+    factors = masks.reshape(images, rows, columns, parameters.parts, taps, 1)
     places = product(range(weights.shape[1]), range(weights.shape[2]))
     sums = np.zeros((images, rows, columns, channels))
     for tap, (down, right) in enumerate(places):
-        y = _begin(rows, how, 0, down)[:, None, None] + moved[..., tap, 0]
-        x = _begin(columns, how, 1, right)[:, None] + moved[..., tap, 1]
+        y = _begin(rows, parameters, 0, down)[:, None, None] + moved[..., tap, 0]
+        x = _begin(columns, parameters, 1, right)[:, None] + moved[..., tap, 1]
         read = _interpolated(by_part, y, x) * factors[..., tap, :]
         sums += _times(read.reshape(images, rows, columns, depth), weights[:, down, right], _groups(call))
     if (bias := optional_value(values, _BIAS)) is not None:
         sums += bias.astype(np.float64).reshape(-1)
-    return [limited(how.activation, sums).astype(np.float32)]
+    return [limited(parameters.activation, sums).astype(np.float32)]
 
 
-def _begin(count: int, how: Parameters, axis: int, tap: int) -> Reals:
+def _begin(count: int, parameters: Parameters, axis: int, tap: int) -> Float64Array:
     """Return where a tap of each window is along an axis before it is moved."""
-    offset = tap * how.dilations[axis] - how.padding[axis][0]
-    return np.arange(count, dtype=np.float64) * how.strides[axis] + offset
+    offset = tap * parameters.dilations[axis] - parameters.padding[axis][0]
+    return np.arange(count, dtype=np.float64) * parameters.strides[axis] + offset
 
 
-def _interpolated(image: Reals, y: Reals, x: Reals) -> Reals:
+def _interpolated(image: Float64Array, y: Float64Array, x: Float64Array) -> Float64Array:
     """Interpolate [n, h, w, parts, c] at places [n, rows, columns, parts]; 0 outside the image."""
     images, height, width, parts, _ = image.shape
     number = np.arange(images)[:, None, None, None]
     part = np.arange(parts)
     top, left = np.floor(y), np.floor(x)
-    total: Reals = np.zeros((*y.shape, image.shape[-1]))
+    total: Float64Array = np.zeros((*y.shape, image.shape[-1]))
     for row, column in product((0, 1), (0, 1)):
         at_y, at_x = top + row, left + column
         share = (1 - np.abs(y - at_y)) * (1 - np.abs(x - at_x))
@@ -97,7 +96,7 @@ def _interpolated(image: Reals, y: Reals, x: Reals) -> Reals:
     return total
 
 
-def _times(pixels: Reals, weights: Reals, groups: int) -> Reals:
+def _times(pixels: Float64Array, weights: Float64Array, groups: int) -> Float64Array:
     """Multiply pixels [..., c] with weights [o, c / groups], group by group."""
     parts = zip(np.split(pixels, groups, axis=-1), np.split(weights, groups), strict=True)
     return np.concatenate([part @ of_group.T for part, of_group in parts], axis=-1)
@@ -110,7 +109,7 @@ def _workload(call: Call) -> Workload:
     constants = [
         tensor for at, tensor in enumerate(call.inputs) if tensor is not None and at in call.constants
     ]
-    there = [tensor.size_bytes for tensor in call.inputs if tensor is not None]
+    sizes = [tensor.size_bytes for tensor in call.inputs if tensor is not None]
     weight_bytes = sum(tensor.size_bytes for tensor in constants)
     read = ofm.elements // channels * height * width * input_type(call).shape[3]
     return Workload(
@@ -118,7 +117,7 @@ def _workload(call: Call) -> Workload:
         dtype=input_type(call).element.rates,
         elements=read * _OPERATIONS_PER_TAP + ofm.elements * height * width * depth,
         weight_bytes=weight_bytes,
-        input_bytes=sum(there) - weight_bytes,
+        input_bytes=sum(sizes) - weight_bytes,
         output_bytes=ofm.size_bytes,
     )
 

@@ -107,7 +107,7 @@ def _scaled_along(tensor: TensorType, axis: int | None) -> bool:
 
 def sound_scales(call: Call) -> bool:
     """every scale is positive and finite, every zero point fits its type, and scale * scale / output scale is finite"""
-    coded = [each for each in (input_type(call), input_type(call, WEIGHTS), call.outputs[0]) if _coded(each)]
+    coded = [kind for kind in (input_type(call), input_type(call, WEIGHTS), call.outputs[0]) if _coded(kind)]
     for tensor in coded:
         low, high = element(tensor.dtype).limits
         scaling = quantization(tensor)
@@ -241,7 +241,7 @@ def exact_sums(call: Call, values: Values, of_floats: Sums, of_codes: Sums | Non
     if of_codes is not None and simple(call):
         return of_codes(x, w)
     kinds = input_type(call), input_type(call, WEIGHTS)
-    centre = [centred(each, kind, np.float64) for each, kind in zip((x, w), kinds, strict=True)]
+    centre = [centred(factor, kind, np.float64) for factor, kind in zip((x, w), kinds, strict=True)]
     return of_floats(*centre).astype(np.int64)
 
 

@@ -58,9 +58,9 @@ def _infer(call: Call[Parameters]) -> Shapes:
     """Return as many pixels as the windows cover, less the padding, unless the size is given."""
     batch, *size, _ = input_type(call).shape
     channels, *kernel, _ = input_type(call, WEIGHTS).shape
-    how = call.parameters
-    axes = zip(size, kernel, how.strides, how.dilations, how.padding, strict=True)
-    rows, columns = how.size or [covered(*axis) - sum(pads) for *axis, pads in axes]
+    parameters = call.parameters
+    axes = zip(size, kernel, parameters.strides, parameters.dilations, parameters.padding, strict=True)
+    rows, columns = parameters.size or [covered(*axis) - sum(pads) for *axis, pads in axes]
     return ((batch, rows, columns, channels),)
 
 

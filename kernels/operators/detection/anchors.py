@@ -48,23 +48,23 @@ class PriorBoxParameters(parameters.Parameters):
     spatial: tuple[Size, Size] = (1, 2)
 
 
-def _aspects(how: PriorBoxParameters) -> list[float]:
+def _aspects(parameters: PriorBoxParameters) -> list[float]:
     """Return 1, then the aspect ratios that differ from it and from each other, each followed by its inverse."""
     aspects = [1.0]
-    for aspect in how.aspects:
+    for aspect in parameters.aspects:
         if all(abs(aspect - other) >= _SAME for other in aspects):
-            aspects += [aspect, 1 / aspect] if how.flip else [aspect]
+            aspects += [aspect, 1 / aspect] if parameters.flip else [aspect]
     return aspects
 
 
-def _sizes(how: PriorBoxParameters) -> list[tuple[float, float]]:
+def _sizes(parameters: PriorBoxParameters) -> list[tuple[float, float]]:
     """Return width and height of the boxes around a pixel, in order."""
     sizes = []
-    for position, least in enumerate(how.least):
-        boxes = [(least * sqrt(aspect), least / sqrt(aspect)) for aspect in _aspects(how)]
-        if how.most:
-            mean = sqrt(least * how.most[position])
-            boxes.insert(1 if how.means_first else len(boxes), (mean, mean))
+    for position, least in enumerate(parameters.least):
+        boxes = [(least * sqrt(aspect), least / sqrt(aspect)) for aspect in _aspects(parameters)]
+        if parameters.most:
+            mean = sqrt(least * parameters.most[position])
+            boxes.insert(1 if parameters.means_first else len(boxes), (mean, mean))
         sizes += boxes
     return sizes
 
@@ -82,22 +82,25 @@ def _prior_box_infer(call: Call[PriorBoxParameters]) -> Shapes:
 
 def priors(call: Call[PriorBoxParameters]) -> list[Array]:
     """Return boxes and variances, which depend on sizes only."""
-    how, (height, width), (image_height, image_width) = call.parameters, _plane(call, 0), _plane(call, 1)
-    down, right = how.steps or (image_height / height, image_width / width)
-    sizes: Any = np.array(_sizes(how), np.float64)
-    y = ((np.arange(height) + how.offset) * down)[:, None, None]
-    x = ((np.arange(width) + how.offset) * right)[:, None]
+    parameters = call.parameters
+    (height, width), (image_height, image_width) = _plane(call, 0), _plane(call, 1)
+    down, right = parameters.steps or (image_height / height, image_width / width)
+    sizes: Any = np.array(_sizes(parameters), np.float64)
+    y = ((np.arange(height) + parameters.offset) * down)[:, None, None]
+    x = ((np.arange(width) + parameters.offset) * right)[:, None]
     half_width, half_height = sizes[:, 0] / 2, sizes[:, 1] / 2
     corners = [(x - half_width) / image_width, (y - half_height) / image_height]
     corners += [(x + half_width) / image_width, (y + half_height) / image_height]
     boxes = np.stack(np.broadcast_arrays(*corners), axis=-1).astype(np.float32)
-    if how.clip:
+    if parameters.clip:
         boxes = np.clip(boxes, np.float32(0), np.float32(1))
-    return [boxes, np.broadcast_to(np.array(how.variances, np.float32), boxes.shape).copy()]
+    return [boxes, np.broadcast_to(np.array(parameters.variances, np.float32), boxes.shape).copy()]
 
 
 def _reference(call: Call[PriorBoxParameters], values: Values) -> list[Array]:
-    return [each.astype(tensor.numpy_dtype) for each, tensor in zip(priors(call), call.outputs, strict=True)]
+    return [
+        array.astype(tensor.numpy_dtype) for array, tensor in zip(priors(call), call.outputs, strict=True)
+    ]
 
 
 def _constants(call: Call[PriorBoxParameters]) -> Expansion:
@@ -129,10 +132,12 @@ def _planes(call: Call[PriorBoxParameters]) -> bool:
 
 def _parameters(call: Call[PriorBoxParameters]) -> bool:
     """sizes, aspects and steps are above 0; there is at least one smallest size, and no or as many largest ones"""
-    how = call.parameters
-    numbers = (*how.least, *how.most, *how.aspects, *(how.steps or ()))
+    parameters = call.parameters
+    numbers = (*parameters.least, *parameters.most, *parameters.aspects, *(parameters.steps or ()))
     return (
-        len(how.least) > 0 and len(how.most) in (0, len(how.least)) and all(number > 0 for number in numbers)
+        len(parameters.least) > 0
+        and len(parameters.most) in (0, len(parameters.least))
+        and all(number > 0 for number in numbers)
     )
 
 
@@ -195,41 +200,46 @@ def _yolo_box_infer(call: Call[YoloBoxParameters]) -> Shapes:
 
 
 def _compute(call: Call[YoloBoxParameters], values: Values) -> list[Array]:
-    how, sizes = call.parameters, input_value(values, 1)
+    parameters, sizes = call.parameters, input_value(values, 1)
     predictions: Any = input_value(values)
     images, height, width, _ = predictions.shape
-    anchors = len(how.anchors)
-    overlaps = anchors if how.overlap_share is not None else 0
-    x = predictions[..., overlaps:].reshape(images, height, width, anchors, _BEFORE_SCORES + how.classes)
+    anchors = len(parameters.anchors)
+    overlaps = anchors if parameters.overlap_share is not None else 0
+    x = predictions[..., overlaps:].reshape(
+        images, height, width, anchors, _BEFORE_SCORES + parameters.classes
+    )
     x = x.transpose(0, 3, 1, 2, 4)
     confidence = _logistic(x[..., 4])
-    if how.overlap_share is not None:
+    if parameters.overlap_share is not None:
         overlap = _logistic(predictions[..., :overlaps].transpose(0, 3, 1, 2))
-        share = np.float32(how.overlap_share)
+        share = np.float32(parameters.overlap_share)
         confidence = confidence ** (1 - share) * overlap**share
-    there = confidence >= np.float32(how.threshold)
-    boxes = np.where(there[..., None], _boxes(how, x, sizes), np.float32(0))
-    scores = np.where(there[..., None], confidence[..., None] * _logistic(x[..., 5:]), np.float32(0))
+    confident = confidence >= np.float32(parameters.threshold)
+    boxes = np.where(confident[..., None], _boxes(parameters, x, sizes), np.float32(0))
+    scores = np.where(confident[..., None], confidence[..., None] * _logistic(x[..., 5:]), np.float32(0))
     shapes = [output.shape for output in call.outputs]
     return [
-        np.ascontiguousarray(each).reshape(shape) for each, shape in zip((boxes, scores), shapes, strict=True)
+        np.ascontiguousarray(array).reshape(shape)
+        for array, shape in zip((boxes, scores), shapes, strict=True)
     ]
 
 
-def _boxes(how: YoloBoxParameters, x: Floats, sizes: Array) -> Floats:
+def _boxes(parameters: YoloBoxParameters, x: Floats, sizes: Array) -> Floats:
     """Decode predictions [n, anchors, h, w, 5 + classes] to corners [n, anchors, h, w, 4]."""
     _, _, height, width, _ = x.shape
     image_height, image_width = (sizes[:, at].astype(np.float32).reshape(-1, 1, 1, 1) for at in (0, 1))
-    wide, high = (np.array(side, np.float32).reshape(1, -1, 1, 1) for side in zip(*how.anchors, strict=True))
-    scale, shift = np.float32(how.scale), np.float32(-0.5 * (how.scale - 1))
+    wide, high = (
+        np.array(side, np.float32).reshape(1, -1, 1, 1) for side in zip(*parameters.anchors, strict=True)
+    )
+    scale, shift = np.float32(parameters.scale), np.float32(-0.5 * (parameters.scale - 1))
     columns, rows = np.arange(width, dtype=np.float32), np.arange(height, dtype=np.float32)[:, None]
     middle_x = (columns + _logistic(x[..., 0]) * scale + shift) * image_width / np.float32(width)
     middle_y = (rows + _logistic(x[..., 1]) * scale + shift) * image_height / np.float32(height)
-    half_width = np.exp(x[..., 2]) * wide * image_width / np.float32(how.stride * width) / 2
-    half_height = np.exp(x[..., 3]) * high * image_height / np.float32(how.stride * height) / 2
+    half_width = np.exp(x[..., 2]) * wide * image_width / np.float32(parameters.stride * width) / 2
+    half_height = np.exp(x[..., 3]) * high * image_height / np.float32(parameters.stride * height) / 2
     left, right = middle_x - half_width, middle_x + half_width
     top, bottom = middle_y - half_height, middle_y + half_height
-    if how.clip:
+    if parameters.clip:
         left, top = np.maximum(left, 0), np.maximum(top, 0)
         right, bottom = np.minimum(right, image_width - 1), np.minimum(bottom, image_height - 1)
     return np.stack([left, top, right, bottom], axis=-1).astype(np.float32)
@@ -248,11 +258,11 @@ def _yolo_box_workload(call: Call[YoloBoxParameters]) -> Workload:
 
 def _shapes(call: Call[YoloBoxParameters]) -> bool:
     """predictions are [n, h, w, anchors * (5 + classes)], one more each with overlap_share; sizes of images [n, 2]"""
-    how, predictions, sizes = call.parameters, input_type(call).shape, input_type(call, 1).shape
-    each = _BEFORE_SCORES + how.classes + (how.overlap_share is not None)
+    parameters, predictions, sizes = call.parameters, input_type(call).shape, input_type(call, 1).shape
+    channels = _BEFORE_SCORES + parameters.classes + (parameters.overlap_share is not None)
     if len(predictions) != 4 or sizes != (predictions[0], 2) or min(predictions[1:3]) < 1:
         return False
-    return predictions[3] == len(how.anchors) * each and len(how.anchors) > 0
+    return predictions[3] == len(parameters.anchors) * channels and len(parameters.anchors) > 0
 
 
 _yolo_box_outputs = rules.inferred(

@@ -76,20 +76,20 @@ def _by_class(call: Call) -> bool:
 
 def _most(call: Call[Parameters]) -> tuple[int, int]:
     """Return how many images there are, and how many rows there can be."""
-    how, scores = call.parameters, input_type(call, _SCORES).shape
+    parameters, scores = call.parameters, input_type(call, _SCORES).shape
     if _by_class(call):
         images = input_type(call, _COUNTS).elements
         boxes, classes = scores
-        rows = boxes * _foreground(how, classes)
-        return images, rows if how.most_kept < 0 else min(rows, images * how.most_kept)
+        rows = boxes * _foreground(parameters, classes)
+        return images, rows if parameters.most_kept < 0 else min(rows, images * parameters.most_kept)
     images, classes, boxes = scores
-    looked_at = boxes if how.most_looked_at < 0 else min(boxes, how.most_looked_at)
-    of_image = looked_at * _foreground(how, classes)
-    return images, images * (of_image if how.most_kept < 0 else min(of_image, how.most_kept))
+    looked_at = boxes if parameters.most_looked_at < 0 else min(boxes, parameters.most_looked_at)
+    of_image = looked_at * _foreground(parameters, classes)
+    return images, images * (of_image if parameters.most_kept < 0 else min(of_image, parameters.most_kept))
 
 
-def _foreground(how: Parameters, classes: int) -> int:
-    return classes - (0 <= how.background < classes)
+def _foreground(parameters: Parameters, classes: int) -> int:
+    return classes - (0 <= parameters.background < classes)
 
 
 def _infer(call: Call[Parameters]) -> Shapes:
@@ -99,9 +99,9 @@ def _infer(call: Call[Parameters]) -> Shapes:
 
 
 def _compute(call: Call[Parameters], values: Values) -> list[Array]:
-    how, rows, numbers, counts = call.parameters, list[Any](), list[int](), list[int]()
+    parameters, rows, numbers, counts = call.parameters, list[Any](), list[int](), list[int]()
     for image in _images(call, values):
-        detections = _detected(image, how, _by_class(call))
+        detections = _detected(image, parameters, _by_class(call))
         classes = len(image.scores)
         for label, box in detections:
             corners = image.boxes[label if _by_class(call) else 0, box]
@@ -120,8 +120,8 @@ def _images(call: Call, values: Values) -> list[_Image]:
     boxes: Any = input_value(values, _BOXES)
     scores: Any = input_value(values, _SCORES)
     if not _by_class(call):
-        each = enumerate(zip(boxes, scores, strict=True))
-        return [_Image(of_image[None], by_class, n * boxes.shape[1]) for n, (of_image, by_class) in each]
+        images = enumerate(zip(boxes, scores, strict=True))
+        return [_Image(of_image[None], by_class, n * boxes.shape[1]) for n, (of_image, by_class) in images]
     counts: Any = input_value(values, _COUNTS).reshape(-1)
     if counts.min(initial=0) < 0 or counts.sum() != len(boxes):
         raise OperandFault(f"images have {counts.tolist()} boxes, which are not {len(boxes)} together")
@@ -132,32 +132,32 @@ def _images(call: Call, values: Values) -> list[_Image]:
     ]
 
 
-def _detected(image: _Image, how: Parameters, by_class: bool) -> list[_Detection]:
+def _detected(image: _Image, parameters: Parameters, by_class: bool) -> list[_Detection]:
     """Return the boxes of an image that are kept, in their order."""
     detections: list[_Detection] = []
     for label in range(len(image.scores)):
-        if label != how.background:
-            chosen = _chosen(image.boxes[label if by_class else 0], image.scores[label], how)
+        if label != parameters.background:
+            chosen = _chosen(image.boxes[label if by_class else 0], image.scores[label], parameters)
             detections += [_Detection(label, box) for box in (sorted(chosen) if by_class else chosen)]
-    if not 0 <= how.most_kept < len(detections):
+    if not 0 <= parameters.most_kept < len(detections):
         return detections
     best = decreasing(np.array([image.scores[label, box] for label, box in detections], np.float32))
-    kept = [detections[place] for place in best[: how.most_kept]]
+    kept = [detections[place] for place in best[: parameters.most_kept]]
     return sorted(kept) if by_class else sorted(kept, key=lambda detection: detection.label)
 
 
-def _chosen(boxes: Float32Array, scores: Float32Array, how: Parameters) -> list[int]:
+def _chosen(boxes: Float32Array, scores: Float32Array, parameters: Parameters) -> list[int]:
     """Return the boxes of a class that are left, best first."""
-    candidates = np.flatnonzero(scores > np.float32(how.score_threshold))
+    candidates = np.flatnonzero(scores > np.float32(parameters.score_threshold))
     candidates = candidates[decreasing(scores[candidates])]
-    if how.most_looked_at >= 0:
-        candidates = candidates[: how.most_looked_at]
-    threshold, chosen = np.float32(how.iou_threshold), list[int]()
+    if parameters.most_looked_at >= 0:
+        candidates = candidates[: parameters.most_looked_at]
+    threshold, chosen = np.float32(parameters.iou_threshold), list[int]()
     for box in candidates.tolist():
-        if (_overlaps(boxes[box], boxes[chosen], how.normalized) <= threshold).all():
+        if (_overlaps(boxes[box], boxes[chosen], parameters.normalized) <= threshold).all():
             chosen.append(box)
-            if how.shrink < 1 and threshold > _LEAST_SHRUNK:
-                threshold *= np.float32(how.shrink)
+            if parameters.shrink < 1 and threshold > _LEAST_SHRUNK:
+                threshold *= np.float32(parameters.shrink)
     return chosen
 
 
@@ -186,11 +186,11 @@ def _defined(outputs: Sequence[Array]) -> list[Array]:
 
 def _workload(call: Call[Parameters]) -> Workload:
     """Suppression depends on the data; counted is its bound: each box of a class is compared with all that are kept."""
-    how, scores = call.parameters, input_type(call, _SCORES)
+    parameters, scores = call.parameters, input_type(call, _SCORES)
     classes = scores.shape[1]
     boxes = scores.elements // max(classes, 1)
-    looked_at = boxes if how.most_looked_at < 0 else min(boxes, how.most_looked_at)
-    kept = looked_at if how.most_kept < 0 else min(looked_at, how.most_kept)
+    looked_at = boxes if parameters.most_looked_at < 0 else min(boxes, parameters.most_looked_at)
+    kept = looked_at if parameters.most_kept < 0 else min(looked_at, parameters.most_kept)
     compared = classes * looked_at * kept * OPERATIONS_PER_OVERLAP
     return elementwise(call, scores.elements + compared)
 
@@ -201,8 +201,8 @@ def _workload(call: Call[Parameters]) -> Workload:
 def _operands(call: Call) -> bool:
     """takes boxes, scores, and how many of them each image has if classes have their own; gives 4 outputs"""
     count = len([tensor for tensor in call.inputs if tensor is not None])
-    there = len(call.inputs) >= 2 and call.inputs[0] is not None and call.inputs[1] is not None
-    return there and len(call.outputs) == 4 and len(call.inputs) <= 3 and count == 2 + _by_class(call)
+    has_operands = len(call.inputs) >= 2 and call.inputs[0] is not None and call.inputs[1] is not None
+    return has_operands and len(call.outputs) == 4 and len(call.inputs) <= 3 and count == 2 + _by_class(call)
 
 
 def _shapes(call: Call) -> bool:

@@ -123,26 +123,28 @@ class RoiAlignParameters(RegionsParameters):
 
 
 def _roi_align_compute(call: Call[RoiAlignParameters], values: Values) -> list[Array]:
-    how = call.parameters
-    given = anywhere(call, values) if how.anywhere else regions_regions(call, values)
+    parameters = call.parameters
+    given = anywhere(call, values) if parameters.anywhere else regions_regions(call, values)
     result = np.zeros(call.outputs[0].shape, np.float32)
     _, height, width, _ = given.maps.shape
-    corners = given.corners - np.float32(0.5) if how.centers else given.corners
+    corners = given.corners - np.float32(0.5) if parameters.centers else given.corners
     for index, ((x1, y1, x2, y2), image) in enumerate(zip(corners, given.images, strict=True)):
-        down = _weights(y1, y2, height, how, 0)
-        right = _weights(x1, x2, width, how, 1)
+        down = _weights(y1, y2, height, parameters, 0)
+        right = _weights(x1, x2, width, parameters, 1)
         columns = np.tensordot(down, given.maps[image], axes=(1, 0))
         result[index] = np.tensordot(right, columns, axes=(1, 1)).swapaxes(0, 1)
     return [result]
 
 
-def _weights(begin: np.float32, end: np.float32, pixels: int, how: RoiAlignParameters, axis: int) -> Floats:
+def _weights(
+    begin: np.float32, end: np.float32, pixels: int, parameters: RoiAlignParameters, axis: int
+) -> Floats:
     """Return [bins, pixels]: the share of each pixel along an axis in the mean of the points of each bin.
 
     Interpolation in two directions is the product of that in one.
     """
-    bins, samples = how.size[axis], how.samples[axis]
-    size = end - begin if how.centers else np.maximum(end - begin, np.float32(1))
+    bins, samples = parameters.size[axis], parameters.samples[axis]
+    size = end - begin if parameters.centers else np.maximum(end - begin, np.float32(1))
     step = size / np.float32(bins)
     count = samples if samples > 0 else ceil(step)
     if count < 1:
@@ -151,8 +153,8 @@ def _weights(begin: np.float32, end: np.float32, pixels: int, how: RoiAlignParam
         raise OperandFault(f"a bin of a region is {float(step):g} pixels long, may be {_MOST_SAMPLES}")
     point = np.arange(bins * count, dtype=np.float32) + np.float32(0.5)
     place = begin + point * (step / np.float32(count))
-    outside = (place < -1) | (place > pixels) if how.anywhere else np.zeros(len(place), bool)
-    place = np.maximum(place, np.float32(0)) if how.anywhere else place
+    outside = (place < -1) | (place > pixels) if parameters.anywhere else np.zeros(len(place), bool)
+    place = np.maximum(place, np.float32(0)) if parameters.anywhere else place
     place = np.where(outside, np.float32(0), place)
     low = np.floor(place).astype(np.int64)
     beyond = low >= pixels - 1

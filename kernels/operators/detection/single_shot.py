@@ -84,7 +84,7 @@ def _reference(call: Call[DetectionPostProcessParameters], values: Values) -> li
 def _detections(outputs: Sequence[Array]) -> list[Array]:
     """Return the rows that hold a detection."""
     count = int(outputs[_NUMBER].reshape(-1)[0])
-    return [*(np.ascontiguousarray(each[:, :count]) for each in outputs[:_NUMBER]), outputs[_NUMBER]]
+    return [*(np.ascontiguousarray(output[:, :count]) for output in outputs[:_NUMBER]), outputs[_NUMBER]]
 
 
 def _decode(

@@ -39,15 +39,15 @@ def checked(call: Call, values: Values, position: int, limits: tuple[int, ...]) 
     if not given.size:
         return given
     from_end, sizes = _from_end(call), np.array(limits)
-    found = np.where(given < 0, given + sizes, given) if from_end else given
-    wrong = (found < 0) | (found >= sizes)
+    places = np.where(given < 0, given + sizes, given) if from_end else given
+    wrong = (places < 0) | (places >= sizes)
     if wrong.any():
         place = tuple(np.argwhere(wrong)[0].tolist())
         limit = limits[place[-1] if len(limits) > 1 else 0]
         least = -limit if from_end else 0
         choice = f"may be {least}..{limit - 1}" if limit else "there is nothing to choose from"
         raise OperandFault(f"index {given[place]} at {list(place)} of input {position}: {choice}")
-    return found
+    return places
 
 
 def _from_end(call: Call) -> bool:
@@ -96,8 +96,8 @@ class GatherParameters(IndexParameters):
 
 def table_counts(call: Call[GatherParameters]) -> tuple[int, int]:
     """Return the number of batches, and the number of tables in a batch: one for each place before the indexed axis."""
-    shape, how = input_type(call).shape, call.parameters
-    return prod(shape[: how.batch_dims]), prod(shape[how.batch_dims : how.axis])
+    shape, parameters = input_type(call).shape, call.parameters
+    return prod(shape[: parameters.batch_dims]), prod(shape[parameters.batch_dims : parameters.axis])
 
 
 def numpy_index(call: Call[GatherParameters], values: Values, limits: tuple[int, ...]) -> tuple[Any, ...]:
@@ -174,8 +174,8 @@ def _gather_nd_limits(call: Call) -> tuple[int, ...]:
 
 def _gather_nd_reference(call: Call, values: Values) -> list[Array]:
     indices = checked(call, values, 1, _gather_nd_limits(call))
-    found = input_value(values)[tuple(np.moveaxis(indices, -1, 0))]
-    return [np.ascontiguousarray(found).reshape(call.outputs[0].shape)]
+    gathered = input_value(values)[tuple(np.moveaxis(indices, -1, 0))]
+    return [np.ascontiguousarray(gathered).reshape(call.outputs[0].shape)]
 
 
 def _gather_nd_tuples(call: Call) -> bool:
@@ -300,11 +300,11 @@ With the rescale "dynamic" an int8 table of symmetric values, with one scale or 
 
 def _hashtable_reference(call: Call, values: Values) -> list[Array]:
     wanted, keys, rows = (input_value(values, position) for position in range(3))
-    found = np.zeros(call.outputs[0].shape, rows.dtype)
+    looked_up = np.zeros(call.outputs[0].shape, rows.dtype)
     hits = np.isin(wanted, keys)
     order = np.argsort(keys, kind="stable")  # keys that are computed may be in any order
-    found[hits] = rows[order[np.searchsorted(keys, wanted[hits], sorter=order)]]
-    return [found, hits.astype(np.uint8)]
+    looked_up[hits] = rows[order[np.searchsorted(keys, wanted[hits], sorter=order)]]
+    return [looked_up, hits.astype(np.uint8)]
 
 
 def _lists(call: Call) -> bool:

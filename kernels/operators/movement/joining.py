@@ -262,8 +262,8 @@ class UnpackParameters(parameters.Parameters):
 def _unpack_reference(call: Call[UnpackParameters], values: Values) -> list[Array]:
     slices = np.moveaxis(input_value(values), call.parameters.axis, 0)
     return [
-        np.ascontiguousarray(each).reshape(output.shape)
-        for each, output in zip(slices, call.outputs, strict=True)
+        np.ascontiguousarray(part).reshape(output.shape)
+        for part, output in zip(slices, call.outputs, strict=True)
     ]
 
 

@@ -83,17 +83,17 @@ def _limits(call: Call[QuantizeParameters]) -> tuple[int, int]:
 
 
 def _floats(call: Call[QuantizeParameters], values: Values) -> list[Array]:
-    ofm, how = call.outputs[0], call.parameters
+    ofm, parameters = call.outputs[0], call.parameters
     floats: Any = input_value(values)
-    if not (how.saturating or how.truncate):
+    if not (parameters.saturating or parameters.truncate):
         return [quantize_floats(floats, quantization(ofm), ofm.dtype)]
     scales, zero_points = by_element(quantization(ofm), floats.ndim)
     low, high = code_range(ofm.dtype)
     with np.errstate(all="ignore"):
         steps = np.asarray(floats / scales).astype(np.float64)
-        steps = np.trunc(steps) if how.truncate else steps
+        steps = np.trunc(steps) if parameters.truncate else steps
         steps = np.asarray(np.clip(steps, low - zero_points, high - zero_points))
-    least = -high if how.truncate and low < 0 else low
+    least = -high if parameters.truncate and low < 0 else low
     return [clamp(codes_of_reals(steps, zero_points), least, high, ofm.dtype)]
 
 
@@ -377,9 +377,14 @@ _RESULTS = 4
 
 def _row_scales_reference(call: Call, values: Values) -> list[Array]:
     low: Any = input_value(values)
-    found = dynamic_range.asymmetric_scales(low, input_value(values, 1))
-    zero_points = found.zero_points.astype(np.float32)
-    return [found.inverse, found.scales, np.float32(-128) - zero_points, np.float32(127) - zero_points]
+    row_scales = dynamic_range.asymmetric_scales(low, input_value(values, 1))
+    zero_points = row_scales.zero_points.astype(np.float32)
+    return [
+        row_scales.inverse,
+        row_scales.scales,
+        np.float32(-128) - zero_points,
+        np.float32(127) - zero_points,
+    ]
 
 
 def _row_scales_infer(call: Call) -> Shapes:

@@ -193,13 +193,13 @@ class InstanceNormalizationParameters(parameters.Parameters):
 
 
 def _instance_floats(call: Call[InstanceNormalizationParameters], values: Values) -> list[Array]:
-    x, how = input_value(values).astype(np.float64), call.parameters
+    x, parameters = input_value(values).astype(np.float64), call.parameters
     if not x.size:
         return [input_value(values)]
     centred = x - x.mean(axis=(1, 2), keepdims=True)
     variance = (centred * centred).mean(axis=(1, 2), keepdims=True)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        result = how.gamma * centred / np.sqrt(variance + how.epsilon) + how.beta
+        result = parameters.gamma * centred / np.sqrt(variance + parameters.epsilon) + parameters.beta
         return [result.astype(np.float32)]
 
 
@@ -367,15 +367,15 @@ def _short_rows(call: Call[LayerNormalizationParameters]) -> bool:
 
 def _lower(call: Call[LayerNormalizationParameters], hardware: Hardware) -> Parts:
     """Lower to one instruction per tile of rows."""
-    output, how = call.outputs[0], call.parameters
+    output, parameters = call.outputs[0], call.parameters
     low, high = code_range(output.dtype)
-    fused, depth = how.rescale == "fused", prod(_normalized(call))
+    fused, depth = parameters.rescale == "fused", prod(_normalized(call))
     fields = {
         **scaling("input", input_type(call)),
         **scaling("output", output),
-        "function": FUNCTIONS.index("layer" if how.centred else "rms"),
+        "function": FUNCTIONS.index("layer" if parameters.centred else "rms"),
         "fused": METHODS.index("fused" if fused else "literal"),
-        "epsilon": bits_of(how.epsilon),
+        "epsilon": bits_of(parameters.epsilon),
         "low": low,
         "high": high,
     }

@@ -132,20 +132,20 @@ class LpNormalizationParameters(parameters.Parameters):
 
 
 def _lp_floats(call: Call[LpNormalizationParameters], values: Values) -> list[Array]:
-    x, how = input_value(values).astype(np.float64), call.parameters
+    x, parameters = input_value(values).astype(np.float64), call.parameters
     with np.errstate(all="ignore"):
-        terms = np.abs(x) if how.p == 1 else x * x
-        sums = terms.sum(axis=how.axes, keepdims=True)
-        norms = sums if how.p == 1 else np.sqrt(sums)
-        return [(x / (norms + how.epsilon)).astype(np.float32)]
+        terms = np.abs(x) if parameters.p == 1 else x * x
+        sums = terms.sum(axis=parameters.axes, keepdims=True)
+        norms = sums if parameters.p == 1 else np.sqrt(sums)
+        return [(x / (norms + parameters.epsilon)).astype(np.float32)]
 
 
 def _expand(call: Call[LpNormalizationParameters]) -> Expansion:
-    steps, how = FloatSteps(call), call.parameters
-    terms = steps.function("abs" if how.p == 1 else "square", 0)
-    sums = steps.reduction("sum", terms, how.axes)
-    norms = sums if how.p == 1 else steps.function("sqrt", sums)
-    return steps.result(steps.pair("div", 0, steps.pair("add", norms, steps.number(how.epsilon))))
+    steps, parameters = FloatSteps(call), call.parameters
+    terms = steps.function("abs" if parameters.p == 1 else "square", 0)
+    sums = steps.reduction("sum", terms, parameters.axes)
+    norms = sums if parameters.p == 1 else steps.function("sqrt", sums)
+    return steps.result(steps.pair("div", 0, steps.pair("add", norms, steps.number(parameters.epsilon))))
 
 
 def _lp_workload(call: Call) -> Workload:
@@ -184,18 +184,18 @@ class LocalResponseNormalizationParameters(Along):
 
 
 def _lrn_floats(call: Call[LocalResponseNormalizationParameters], values: Values) -> list[Array]:
-    how = call.parameters
+    parameters = call.parameters
     x = np.moveaxis(input_value(values).astype(np.float32, copy=False), axis_of(call), -1)
     if not x.size:
         return [input_value(values)]
-    reach = min(how.radius, x.shape[-1])
-    window = 2 * reach + 1 - how.last_left_out + how.one_more
+    reach = min(parameters.radius, x.shape[-1])
+    window = 2 * reach + 1 - parameters.last_left_out + parameters.one_more
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        squares = np.pad(x * x, [(0, 0)] * (x.ndim - 1) + [(reach, reach + how.one_more)])
+        squares = np.pad(x * x, [(0, 0)] * (x.ndim - 1) + [(reach, reach + parameters.one_more)])
         windows = sliding_window_view(squares, max(window, 1), axis=-1)[..., : x.shape[-1], :window]
         sums = windows.sum(axis=-1, dtype=np.float32)
-        divisors = np.float32(how.bias) + np.float32(how.alpha) * sums
-        result = x * divisors ** np.float32(-how.beta)
+        divisors = np.float32(parameters.bias) + np.float32(parameters.alpha) * sums
+        result = x * divisors ** np.float32(-parameters.beta)
     return [np.ascontiguousarray(np.moveaxis(result, -1, axis_of(call)))]
 
 

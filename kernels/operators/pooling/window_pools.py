@@ -299,9 +299,9 @@ def _fused(call: Call[AveragePool2dParameters], values: Values) -> list[Array]:
 
 def _counted_padding(call: Call[AveragePool2dParameters]) -> bool:
     """no more padding counts than is present"""
-    how = call.parameters
-    sides = zip(sum(how.counted, ()), sum(how.padding, ()), strict=True)
-    return all(counted <= there for counted, there in sides)
+    parameters = call.parameters
+    sides = zip(sum(parameters.counted, ()), sum(parameters.padding, ()), strict=True)
+    return all(counted <= border for counted, border in sides)
 
 
 def _image_only(call: Call[AveragePool2dParameters]) -> bool:
@@ -311,18 +311,18 @@ def _image_only(call: Call[AveragePool2dParameters]) -> bool:
 
 def _padded(call: Call[AveragePool2dParameters]) -> Expansion | None:
     """Return the padding that counts as zeros around the image, then a pool."""
-    how, image = call.parameters, input_type(call)
-    if how.counted == NO_BORDERS:
+    parameters, image = call.parameters, input_type(call)
+    if parameters.counted == NO_BORDERS:
         return None
     body = Expansion(len(call.inputs))
-    paddings = ((0, 0), *how.counted, (0, 0))
+    paddings = ((0, 0), *parameters.counted, (0, 0))
     shape = tuple(size + sum(border) for size, border in zip(image.shape, paddings, strict=True))
     (wide,) = body.call("pad", "pad", (0,), [replace(image, shape=shape)], PadParameters(paddings=paddings))
     left = tuple(
-        (there[0] - counted[0], there[1] - counted[1])
-        for there, counted in zip(how.padding, how.counted, strict=True)
+        (whole[0] - counted[0], whole[1] - counted[1])
+        for whole, counted in zip(parameters.padding, parameters.counted, strict=True)
     )
-    pool = how.changed(padding=left, counted=NO_BORDERS)
+    pool = parameters.changed(padding=left, counted=NO_BORDERS)
     body.results += body.call("pool", "average_pool_2d", (wide,), call.outputs, pool)
     return body
 

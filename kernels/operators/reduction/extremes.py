@@ -187,13 +187,13 @@ class TopkV2Parameters(Along):
 
 
 def _topk_reference(call: Call[TopkV2Parameters], values: Values) -> list[Array]:
-    how = call.parameters
+    parameters = call.parameters
     x: Any = np.moveaxis(input_value(values), axis_of(call), -1)
     # A stable sort in rising order has the first of equals first; read from the back, the last.
-    turned = how.smallest == how.last_first
+    turned = parameters.smallest == parameters.last_first
     positions = np.argsort(x[..., ::-1] if turned else x, axis=-1, kind="stable")
     positions = x.shape[-1] - 1 - positions if turned else positions
-    positions = (positions if how.smallest else positions[..., ::-1])[..., : how.k]
+    positions = (positions if parameters.smallest else positions[..., ::-1])[..., : parameters.k]
     outputs = (np.take_along_axis(x, positions, axis=-1), positions.astype(call.outputs[1].numpy_dtype))
     return [np.ascontiguousarray(np.moveaxis(output, -1, axis_of(call))) for output in outputs]
 

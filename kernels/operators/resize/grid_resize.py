@@ -140,11 +140,11 @@ def _float_axis(call: Call[Resizing], axis: int) -> Axis:
 
 def float_step(call: Call[Resizing], axis: int) -> np.float32:
     """Return the distance in input pixels from one output pixel to the next, in float32."""
-    how = call.parameters
+    parameters = call.parameters
     size, count = input_type(call).shape[axis], call.outputs[0].shape[axis]
-    if how.steps is not None:
-        return np.float32(how.steps[axis - 1])
-    if how.align_corners and count > 1:
+    if parameters.steps is not None:
+        return np.float32(parameters.steps[axis - 1])
+    if parameters.align_corners and count > 1:
         return np.float32(size - 1) / np.float32(count - 1)
     return np.float32(size) / np.float32(count)
 
@@ -208,10 +208,10 @@ def _fixed(pixels: NDArray[np.int64], fractions: Numbers) -> NDArray[np.int64]:
 
 
 def _exact_axis(call: Call[Resizing], axis: int) -> ExactAxis:
-    taps, how = _float_axis(call, axis), call.parameters
+    taps, parameters = _float_axis(call, axis), call.parameters
     size, count = input_type(call).shape[axis], call.outputs[0].shape[axis]
     in_float32 = taps.below.astype(np.float64) + taps.weight_above.astype(np.float64)
-    return exact_axis(size, count, how.align_corners, how.half_pixel_centers, in_float32)
+    return exact_axis(size, count, parameters.align_corners, parameters.half_pixel_centers, in_float32)
 
 
 def _exact(call: Call[Resizing]) -> bool:

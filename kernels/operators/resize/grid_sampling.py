@@ -56,18 +56,18 @@ def _floats(call: Call[GridSampleParameters], values: Values) -> list[Array]:
     return [total]
 
 
-def _place(at: Floats, size: int, how: GridSampleParameters) -> Floats:
+def _place(at: Floats, size: int, parameters: GridSampleParameters) -> Floats:
     """Return the positions of -1..1 along an axis in pixels."""
     last, half = np.float32(size - 1), np.float32(0.5)
     unit = (at + 1) * half
-    place = unit * last if how.align_corners else unit * np.float32(size) - half
-    if how.outside == "reflection":
+    place = unit * last if parameters.align_corners else unit * np.float32(size) - half
+    if parameters.outside == "reflection":
         place = (
             _reflected(place, last)
-            if how.align_corners
+            if parameters.align_corners
             else _reflected(place + half, np.float32(size)) - half
         )
-    if how.outside != "zeros":
+    if parameters.outside != "zeros":
         place = np.clip(place, 0, last)
     return np.asarray(place, np.float32)
 
@@ -91,8 +91,8 @@ def _read(image: Floats, y: Floats, x: Floats) -> Floats:
 
 
 def _grid_sample_workload(call: Call[GridSampleParameters]) -> Workload:
-    each = 1 if call.parameters.nearest else _OPERATIONS_PER_PIXEL
-    return elementwise(call, call.outputs[0].elements * each)
+    operations = 1 if call.parameters.nearest else _OPERATIONS_PER_PIXEL
+    return elementwise(call, call.outputs[0].elements * operations)
 
 
 def _shapes(call: Call) -> bool:
@@ -138,10 +138,10 @@ def _reference(call: Call[InterpolateParameters], values: Values) -> list[Array]
     wide: Any = x.astype(np.float32)
     taps = [_taps(call, values, number) for number in range(len(axes))]
     with np.errstate(all="ignore"):
-        made = _together(wide, axes, taps) if call.parameters.together else _one_by_one(wide, axes, taps)
+        sums = _together(wide, axes, taps) if call.parameters.together else _one_by_one(wide, axes, taps)
         if x.dtype.kind in "iu":
-            made = made.astype(np.int64)
-        return [made.astype(x.dtype)]
+            sums = sums.astype(np.int64)
+        return [sums.astype(x.dtype)]
 
 
 def _taps(call: Call[InterpolateParameters], values: Values, number: int) -> tuple[Any, Any]:

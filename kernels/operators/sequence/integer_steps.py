@@ -178,9 +178,9 @@ class _Product(NamedTuple):
     @classmethod
     def of(cls, body: Expansion, addends: list[Addend]) -> _Product:
         """Return the product that computes several addends side by side."""
-        weights = np.concatenate([each.weights for each in addends]).astype(np.int8)
-        offsets = np.concatenate([each.offset for each in addends])
-        block = stage_parameters(offsets, [each.rescale for each in addends])
+        weights = np.concatenate([addend.weights for addend in addends]).astype(np.int8)
+        offsets = np.concatenate([addend.offset for addend in addends])
+        block = stage_parameters(offsets, [addend.rescale for addend in addends])
         return cls(body.constant(weights), body.constant(block), len(weights))
 
     def sums(self, body: Expansion, name: str, codes: int, result: TensorType, **chosen: int) -> int:
@@ -205,8 +205,8 @@ def _joined(body: Expansion, call: Call, outputs: list[int], time_major: bool) -
     shape = tuple(1 if at == axis else size for at, size in enumerate(result.shape))
     kind = TensorType(result.dtype, shape, result.quantization)
     parts = [
-        body.call(f"step_{number}/output", "reshape", (each,), (kind,), ReshapeParameters(shape=shape))[0]
-        for number, each in enumerate(outputs)
+        body.call(f"step_{number}/output", "reshape", (output,), (kind,), ReshapeParameters(shape=shape))[0]
+        for number, output in enumerate(outputs)
     ]
     return body.call("outputs", "concatenation", parts, (result,), ConcatenationParameters(axis=axis))[0]
 

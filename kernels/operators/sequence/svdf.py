@@ -96,9 +96,9 @@ def _dynamic_range(call: Call[Parameters], values: Values) -> list[Array]:
     """Compute with int8 weights: the step is quantized at run time, time weights are dequantized."""
     filters, columns, units = _sizes(call)
     x: Numbers
-    x, feature, time = (input_value(values, each) for each in (_INPUT, _FEATURE_WEIGHTS, _TIME_WEIGHTS))
+    x, feature, time = (input_value(values, place) for place in (_INPUT, _FEATURE_WEIGHTS, _TIME_WEIGHTS))
     state = input_value(values, _STATE)
-    scales = [dynamic_range.scales_of(input_type(call, each)) for each in (_FEATURE_WEIGHTS, _TIME_WEIGHTS)]
+    scales = [dynamic_range.scales_of(input_type(call, place)) for place in (_FEATURE_WEIGHTS, _TIME_WEIGHTS)]
     memory = _moved_on(state.reshape(len(x), filters, columns))
     memory[:, :, -1] = dynamic_range.product(x, feature, scales[0], dynamic_range.asymmetric(call))
     by_filter = litert_functions.added_up(memory * (time.astype(np.float32) * scales[1]))
@@ -202,10 +202,10 @@ def _expand(call: Call[Parameters]) -> Expansion | None:
 
 def _operands(call: Call) -> bool:
     """takes 5 inputs, of which the bias may be absent, and gives the output, or the next state beside it"""
-    there = all(
+    has_operands = all(
         call.inputs[position] is not None for position in range(len(call.inputs)) if position != _BIAS
     )
-    return len(call.inputs) == 5 and there and len(call.outputs) in (1, 2)
+    return len(call.inputs) == 5 and has_operands and len(call.outputs) in (1, 2)
 
 
 def _shapes(call: Call[Parameters]) -> bool:
@@ -236,7 +236,7 @@ def _integer_scales(call: Call) -> bool:
     if input_type(call).real:
         return True
     weights, state = (
-        [input_type(call, each) for each in (_FEATURE_WEIGHTS, _TIME_WEIGHTS)],
+        [input_type(call, place) for place in (_FEATURE_WEIGHTS, _TIME_WEIGHTS)],
         input_type(call, _STATE),
     )
     symmetric = weights if state.dtype == "int8" else [*weights, state]

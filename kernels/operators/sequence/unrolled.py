@@ -130,7 +130,7 @@ class FloatParts:
 
     def part(self, name: str, x: int, axis: int, begin: int, size: int, shape: Shape) -> int:
         """Add a slice of x, of `shape`, along an axis."""
-        sizes = tuple(size if at == axis else each for at, each in enumerate(shape))
+        sizes = tuple(size if at == axis else extent for at, extent in enumerate(shape))
         begins = tuple(begin if at == axis else 0 for at in range(len(shape)))
         return self._add(name, "slice", [x], sizes, SliceParameters(begin=begins, size=sizes))
 
@@ -144,7 +144,7 @@ class FloatParts:
     def joined(self, name: str, outputs: list[int], shape: Shape, time_major: bool) -> int:
         """Add the outputs of all steps, each [batch, depth], as one tensor."""
         axis = 0 if time_major else 1
-        size = tuple(1 if at == axis else each for at, each in enumerate(shape))
+        size = tuple(1 if at == axis else extent for at, extent in enumerate(shape))
         parts: list[int | None] = [
             self.reshaped(f"{name}_{number}", output, size) for number, output in enumerate(outputs)
         ]

@@ -145,7 +145,7 @@ def _relu(name: str, floor: float, ceiling: float | None, *, on_int16: bool = Fa
         return limited if ceiling is None else np.minimum(limited, limit(ceiling, call))
 
     def lower(call: Call, hardware: Hardware) -> Parts:
-        low, high = (None if each is None else int(limit(each, call)) for each in (floor, ceiling))
+        low, high = (None if bound is None else int(limit(bound, call)) for bound in (floor, ceiling))
         bounds = {"low": max(low or 0, LOW), "high": HIGH if high is None else min(high, HIGH)}
         return lower_rescale(call, _ratio_multiplier(call), **bounds)
 
@@ -197,7 +197,7 @@ def _rsqrt_codes(call: Call, codes: Int64Array) -> Int64Array:
     centred = codes - quantization(input_type(call)).zero_point
     results = np.full(codes.shape, code_range(output.dtype)[1], np.int64)
     positions = np.flatnonzero(centred > 0)
-    roots, root_shifts = (each.tolist() for each in inverse_root(centred[positions]))
+    roots, root_shifts = (array.tolist() for array in inverse_root(centred[positions]))
     for position, root, root_shift in zip(positions, roots, root_shifts, strict=True):
         one = np.ones((), np.int64)
         inverse = multiply_by_quantized_multiplier(one, root, _FRACTION_BITS - root_shift)

@@ -98,8 +98,8 @@ def _interpolated(function: RealFunction) -> Reference:
 def _interpolated_table(call: Call, function: RealFunction) -> Int64Array:
     """Return the entries of that table, in float32 steps."""
     (first, last), (least, most) = (
-        [np.float32(quantization(each).scale) * np.float32(end) for end in (LOW, HIGH)]
-        for each in (input_type(call), call.outputs[0])
+        [np.float32(quantization(kind).scale) * np.float32(end) for end in (LOW, HIGH)]
+        for kind in (input_type(call), call.outputs[0])
     )
     with np.errstate(all="ignore"):
         factor = np.float32(65536) / (most - least)
@@ -110,8 +110,8 @@ def _interpolated_on_npu(function: RealFunction) -> Lowering:
     """Return the way in which the vector unit interpolates that table."""
 
     def lower(call: Call, hardware: Hardware) -> Parts:
-        how = INT16_TABLES.index("interpolated")
-        return lower_int16_table(call, _interpolated_table(call, function), int16=how)
+        table_code = INT16_TABLES.index("interpolated")
+        return lower_int16_table(call, _interpolated_table(call, function), int16=table_code)
 
     return Lowering("vector", (rules.all_int16,), lower, (int16_passes,))
 
