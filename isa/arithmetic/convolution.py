@@ -19,10 +19,9 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
-IntArray = NDArray[np.integer[Any]]
-Int32Array = NDArray[np.int32]
+from npusim.isa.base.tensor import Float64Array, Int32Array, IntArray
+
 FloatArray = NDArray[np.floating[Any]]
-Float64Array = NDArray[np.float64]
 Number = TypeVar("Number", np.int32, np.float32, np.float64)
 Pair = tuple[int, int]
 

@@ -12,20 +12,17 @@ below 2**9. For e <= 13 they fit the 53 bits of a float64, so the result is exac
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+
+from npusim.isa.base.tensor import Float64Array, Int64Array, IntArray
 
 _BLOCK_ELEMENTS = 1 << 15  # temporaries of a block stay inside a second-level (L2) cache
 _MOST_CERTAIN_SHIFT = 13  # right shift up to which results are exact for all sums
 _DOUBT = 2.0**-40
 _LARGEST_SUM = 1 << 30
 """Limit of sums after a left shift, so that no step of the integer rule wraps around or saturates."""
-
-IntArray = NDArray[np.integer[Any]]
-Int64Array = NDArray[np.int64]
-Float64Array = NDArray[np.float64]
 
 
 class Float64Stage(NamedTuple):

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-Float32Array = NDArray[np.float32]
+from npusim.isa.base.tensor import Float32Array, IntArray
+
 Codes = NDArray[np.integer[Any]]
 
 
@@ -79,8 +80,6 @@ def multiply_add(factor: np.float32, codes: Codes, addend: Float32Array) -> Floa
     result: Float32Array = odd.astype(np.float32)
     return result
 
-
-IntArray = NDArray[np.integer[Any]]
 
 _BLOCK_ELEMENTS = 1 << 15  # temporaries of a block stay inside a second-level (L2) cache
 

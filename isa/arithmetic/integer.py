@@ -22,11 +22,9 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from npusim.isa.arithmetic.float64_stage import float64_stage
+from npusim.isa.base.tensor import Int32Array, Int64Array, IntArray
 
 Rounding = Literal["double", "single", "reduced"]
-IntArray = NDArray[np.integer[Any]]
-Int32Array = NDArray[np.int32]
-Int64Array = NDArray[np.int64]
 
 _BLOCK_ELEMENTS = 1 << 15  # temporaries of a block stay inside a second-level (L2) cache
 

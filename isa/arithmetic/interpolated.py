@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npusim.isa.arithmetic.integer import multiply_by_quantized_multiplier, round_half_away
+from npusim.isa.base.tensor import Int64Array
 
-Int64Array = NDArray[np.int64]
 Function = Callable[[NDArray[Any]], NDArray[Any]]
 
 Real = float | np.floating[Any]

@@ -18,8 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npusim.isa.arithmetic.integer import clamp, codes_of_reals
-
-Reals = NDArray[np.float32]
+from npusim.isa.base.tensor import Float32Array
 
 Effort = Literal["simple", "multiply", "divide", "function"]
 """Work of a lane for one element: add or compare; multiply; divide or take a root; evaluate a series."""
@@ -37,90 +36,92 @@ class RealFunction(NamedTuple):
     compute: Callable[..., Any]
 
 
-def _exact(function: Callable[[Any], Any]) -> Callable[[Reals, np.float32], Reals]:
+def _exact(function: Callable[[Any], Any]) -> Callable[[Float32Array, np.float32], Float32Array]:
     """Wrap a float64 function so that it takes float32 and rounds its result once."""
 
-    def compute(x: Reals, alpha: np.float32) -> Reals:
-        result: Reals = function(x.astype(np.float64)).astype(np.float32)
+    def compute(x: Float32Array, alpha: np.float32) -> Float32Array:
+        result: Float32Array = function(x.astype(np.float64)).astype(np.float32)
         return result
 
     return compute
 
 
-def _relu(x: Reals, alpha: np.float32) -> Reals:
+def _relu(x: Float32Array, alpha: np.float32) -> Float32Array:
     """Return x where it is not below 0, else 0, as LiteRT does: -0 stays -0."""
     return np.where(x < 0, np.float32(0), x)
 
 
-def _rounded_half_even(x: Reals, alpha: np.float32) -> Reals:
+def _rounded_half_even(x: Float32Array, alpha: np.float32) -> Float32Array:
     """Round halves to even as LiteRT does: a negative number that rounds to zero gives +0."""
     floor, nearest = np.floor(x), np.rint(x)
     return np.where(nearest > floor, floor + np.float32(1), nearest)
 
 
-def _clipped(low: float, high: float) -> Callable[[Reals, np.float32], Reals]:
-    def compute(x: Reals, alpha: np.float32) -> Reals:
+def _clipped(low: float, high: float) -> Callable[[Float32Array, np.float32], Float32Array]:
+    def compute(x: Float32Array, alpha: np.float32) -> Float32Array:
         return np.clip(x, np.float32(low), np.float32(high))
 
     return compute
 
 
-def _elu(x: Reals, alpha: np.float32) -> Reals:
+def _elu(x: Float32Array, alpha: np.float32) -> Float32Array:
     below = alpha * np.expm1(x.astype(np.float64)).astype(np.float32)
     return np.where(x < 0, below, x)
 
 
-def _hard_swish(x: Reals, alpha: np.float32) -> Reals:
-    result: Reals = x * np.clip(x + np.float32(3), np.float32(0), np.float32(6)) / np.float32(6)
+def _hard_swish(x: Float32Array, alpha: np.float32) -> Float32Array:
+    result: Float32Array = x * np.clip(x + np.float32(3), np.float32(0), np.float32(6)) / np.float32(6)
     return result
 
 
-def _logistic(x: Reals, alpha: np.float32) -> Reals:
+def _logistic(x: Float32Array, alpha: np.float32) -> Float32Array:
     """Return 1 / (1 + exp(-x)).
 
     The exponential is rounded to float32 before the sum and the quotient, as by LiteRT's `std::exp(float)`.
     """
     exponential = np.exp(np.minimum(-x.astype(np.float64), 88.0)).astype(np.float32)
-    result: Reals = np.float32(1) / (np.float32(1) + exponential)
+    result: Float32Array = np.float32(1) / (np.float32(1) + exponential)
     return result
 
 
-def _error_function(x: Reals, alpha: np.float32) -> Reals:
+def _error_function(x: Float32Array, alpha: np.float32) -> Float32Array:
     """Return the error function, in float64 rounded once."""
-    result: Reals = np.vectorize(math.erf, otypes=[np.float64])(x.astype(np.float64)).astype(np.float32)
+    result: Float32Array = np.vectorize(math.erf, otypes=[np.float64])(x.astype(np.float64)).astype(
+        np.float32
+    )
     return result
 
 
-def _gelu(x: Reals, alpha: np.float32) -> Reals:
+def _gelu(x: Float32Array, alpha: np.float32) -> Float32Array:
     """Return GELU by the error function in float32 as LiteRT does; far below zero the probability rounds to 0."""
     tail = _error_function(x * np.float32(math.sqrt(0.5)), alpha)
-    result: Reals = np.float32(0.5) * x * (np.float32(1) + tail)
+    result: Float32Array = np.float32(0.5) * x * (np.float32(1) + tail)
     return result
 
 
-def _gelu_by_tanh(x: Reals, alpha: np.float32) -> Reals:
+def _gelu_by_tanh(x: Float32Array, alpha: np.float32) -> Float32Array:
     """Return GELU by its tanh approximation in float32 as LiteRT does."""
     inner = np.float32(math.sqrt(2 / math.pi)) * (x + np.float32(0.044715) * x * x * x)
     tail = np.tanh(inner.astype(np.float64)).astype(np.float32)
-    result: Reals = np.float32(0.5) * x * (np.float32(1) + tail)
+    result: Float32Array = np.float32(0.5) * x * (np.float32(1) + tail)
     return result
 
 
-def _prelu(x: Reals, alpha: Reals) -> Reals:
+def _prelu(x: Float32Array, alpha: Float32Array) -> Float32Array:
     return np.where(x >= 0, x, x * alpha)
 
 
-def _squared_difference(a: Reals, b: Reals) -> Reals:
+def _squared_difference(a: Float32Array, b: Float32Array) -> Float32Array:
     difference = a - b
     return difference * difference
 
 
-def _power(a: Reals, b: Reals) -> Reals:
-    result: Reals = np.power(a.astype(np.float64), b.astype(np.float64)).astype(np.float32)
+def _power(a: Float32Array, b: Float32Array) -> Float32Array:
+    result: Float32Array = np.power(a.astype(np.float64), b.astype(np.float64)).astype(np.float32)
     return result
 
 
-def _floor_mod(a: Reals, b: Reals) -> Reals:
+def _floor_mod(a: Float32Array, b: Float32Array) -> Float32Array:
     """Return the remainder with the sign of b: C's remainder has the sign of a, and b is added where they differ."""
     rest = np.fmod(a, b)
     return np.where((rest != 0) & ((rest < 0) != (b < 0)), rest + b, rest)
@@ -188,15 +189,15 @@ BINARY_BY_NAME = {row.name: row for row in BINARY}
 ACTIVATIONS = ("none", "relu", "relu6", "relu_n1_to_1")
 
 
-def activated(values: Reals, activation: int) -> Reals:
+def activated(values: Float32Array, activation: int) -> Float32Array:
     """Apply a fused activation, given by its position in `ACTIVATIONS`."""
     if not activation:
         return values
-    result: Reals = UNARY_BY_NAME[ACTIVATIONS[activation]].compute(values, np.float32(0))
+    result: Float32Array = UNARY_BY_NAME[ACTIVATIONS[activation]].compute(values, np.float32(0))
     return result
 
 
-def softmax(rows: Reals, beta: np.float32, *, logarithm: bool = False) -> Reals:
+def softmax(rows: Float32Array, beta: np.float32, *, logarithm: bool = False) -> Float32Array:
     """Return softmax, or its logarithm, of beta * x along the last axis.
 
     The largest element of each row is subtracted first.
@@ -204,11 +205,11 @@ def softmax(rows: Reals, beta: np.float32, *, logarithm: bool = False) -> Reals:
     scaled = (rows - rows.max(-1, keepdims=True)) * beta
     exponentials = np.exp(scaled.astype(np.float64))
     sums = exponentials.sum(-1, keepdims=True)
-    result: Reals = (scaled - np.log(sums) if logarithm else exponentials / sums).astype(np.float32)
+    result: Float32Array = (scaled - np.log(sums) if logarithm else exponentials / sums).astype(np.float32)
     return result
 
 
-def reduced(name: str, elements: Reals) -> Reals:
+def reduced(name: str, elements: Float32Array) -> Float32Array:
     """Reduce [terms, results] to [results]; sums and products run in float64, first term to last.
 
     name: "sum", "mean", "prod", "max" or "min". Of the equal extremes 0 and -0, the last one is the result.
@@ -221,7 +222,7 @@ def reduced(name: str, elements: Reals) -> Reals:
     return np.asarray(values / len(elements) if name == "mean" else values, np.float32)
 
 
-def codes(values: Reals, scale: np.float32, zero: int, dtype: Any) -> NDArray[Any]:
+def codes(values: Float32Array, scale: np.float32, zero: int, dtype: Any) -> NDArray[Any]:
     """Quantize to an integer type: x / scale, rounded half away from zero, plus the zero point, clamped."""
     limits = np.iinfo(dtype)
     with np.errstate(all="ignore"):

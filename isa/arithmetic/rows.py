@@ -10,14 +10,13 @@ from math import log, sqrt
 import numpy as np
 
 from npusim.isa.arithmetic.integer import (
-    Int64Array,
-    IntArray,
     doubling_high_multiply,
     exp_on_negative_values,
     multiply_by_quantized_multiplier,
     one_over_one_plus_x,
     rounding_divide_by_power,
 )
+from npusim.isa.base.tensor import Int64Array, IntArray
 
 _LARGEST, _SMALLEST = (1 << 31) - 1, -(1 << 31)
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from npusim.isa.arithmetic.float_codes import Float32Array
 from npusim.isa.base.block_format import BlockFormat
+from npusim.isa.base.tensor import Float32Array
 
 
 def unpacked(packed: NDArray[np.uint8], bits: int, count: int) -> NDArray[np.uint8]:

@@ -11,9 +11,8 @@ from functools import cache
 from math import exp
 
 import numpy as np
-from numpy.typing import NDArray
 
-Int64Array = NDArray[np.int64]
+from npusim.isa.base.tensor import Int64Array
 
 _ONE = (1 << 15) - 1
 _ALL = np.arange(-(1 << 15), 1 << 15)

@@ -95,6 +95,12 @@ class TensorType:
 Array = NDArray[np.generic]
 """The elements of a tensor."""
 
+IntArray = NDArray[np.integer[Any]]
+Int32Array = NDArray[np.int32]
+Int64Array = NDArray[np.int64]
+Float32Array = NDArray[np.float32]
+Float64Array = NDArray[np.float64]
+
 
 class SizeOnly(Enum):
     """A marker in place of a constant's data when only type and size are known: enough to compile and to time."""

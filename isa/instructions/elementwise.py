@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npusim.isa.arithmetic import real
-from npusim.isa.arithmetic.float_codes import Float32Array, clamped, dequantise, multiply_add, quantise
+from npusim.isa.arithmetic.float_codes import clamped, dequantise, multiply_add, quantise
 from npusim.isa.arithmetic.integer import divide_codes, multiply_by_quantized_multiplier, requantise
 from npusim.isa.base.lazy_dataclass import dataclass
+from npusim.isa.base.tensor import Float32Array
 from npusim.isa.instructions.grid import PIXEL, Grid, column_stride_field, rescaled_codes
 from npusim.isa.instructions.lanes import (
     EFFORT_ACTIONS,

@@ -8,8 +8,9 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from npusim.isa.arithmetic.float_codes import Float32Array, clamped, dequantise, quantise, sum_in_order
+from npusim.isa.arithmetic.float_codes import clamped, dequantise, quantise, sum_in_order
 from npusim.isa.base.lazy_dataclass import dataclass
+from npusim.isa.base.tensor import Float32Array
 from npusim.isa.instructions.instruction import Context
 from npusim.isa.instructions.lanes import (
     FORMATS,

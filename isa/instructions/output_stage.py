@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npusim.isa.arithmetic.float_codes import requantise_in_float32
-from npusim.isa.arithmetic.integer import IntArray, Rounding, requantise
+from npusim.isa.arithmetic.integer import Rounding, requantise
+from npusim.isa.base.tensor import IntArray
 
 RESCALES = ("fixed_point", "float32")
 BIAS_BYTES = 4

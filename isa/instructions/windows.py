@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npusim.isa.arithmetic import real
-from npusim.isa.arithmetic.float_codes import Float32Array, clamped, dequantise, quantise
+from npusim.isa.arithmetic.float_codes import clamped, dequantise, quantise
 from npusim.isa.base.lazy_dataclass import dataclass
+from npusim.isa.base.tensor import Float32Array
 from npusim.isa.engines.engine import Problem
 from npusim.isa.engines.kinds import engine_of
 from npusim.isa.instructions.instruction import Context, Cost, Instruction, zero_faults

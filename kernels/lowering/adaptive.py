@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from npusim.isa.arithmetic.integer import IntArray
 from npusim.isa.arithmetic.real import ACTIVATIONS
+from npusim.isa.base.tensor import IntArray
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.lanes import format_of
 from npusim.isa.instructions.windows import FUNCTIONS as POOLS

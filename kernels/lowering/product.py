@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from npusim.isa.arithmetic.integer import Int64Array
-from npusim.isa.base.tensor import TensorType
+from npusim.isa.base.tensor import Int64Array, TensorType
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.mac import Convolve

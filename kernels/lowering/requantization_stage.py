@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from npusim.isa.arithmetic.integer import Int64Array, Rounding, reduced_multiplier
+from npusim.isa.arithmetic.integer import Rounding, reduced_multiplier
 from npusim.isa.base.lazy_dataclass import dataclass
-from npusim.isa.base.tensor import SIZE_ONLY, TensorType
+from npusim.isa.base.tensor import SIZE_ONLY, Int64Array, TensorType
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.mac import RESULTS
 from npusim.isa.instructions.output_stage import parameter_bytes

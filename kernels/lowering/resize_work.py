@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from npusim.isa.base.tensor import Int64Array
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.resize import POSITION_BITS, Resize, behind, positions
 from npusim.kernels.lowering.vector_work import signed
@@ -22,8 +22,6 @@ from npusim.kernels.lowering.work import (
 )
 from npusim.kernels.operator.operands import input_type
 from npusim.kernels.operator.operator import Call
-
-Int64Array = NDArray[np.int64]
 
 _ONE = 1 << POSITION_BITS
 

@@ -9,13 +9,11 @@ from typing import Any
 import numpy as np
 
 from npusim.isa.arithmetic.integer import (
-    Int32Array,
-    IntArray,
     multiply_by_quantized_multiplier,
     requantise,
     rounding_divide_by_power,
 )
-from npusim.isa.base.tensor import Array, TensorType
+from npusim.isa.base.tensor import Array, Int32Array, IntArray, TensorType
 from npusim.kernels.operator import rules
 from npusim.kernels.operator.operands import input_type, input_value, quantization
 from npusim.kernels.operator.operator import Arithmetic, Call, Reference, Rule, Values

@@ -14,15 +14,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from npusim.isa.base.tensor import Array, TensorType
+from npusim.isa.base.tensor import Array, Float32Array, TensorType
 from npusim.kernels.operator.expansion import Expansion
 from npusim.kernels.operator.float_steps import FloatSteps
 from npusim.kernels.operator.operands import input_type, optional_type, quantization
 from npusim.kernels.operator.operator import Arithmetic, Call, Rule, Values
 from npusim.kernels.operator.parameters import DYNAMIC_RANGE, Activated, ByValue, Parameters
 from npusim.kernels.operator.rescale import activation_of, limited
-
-Float32Array = NDArray[np.float32]
 
 SYMMETRIC, ASYMMETRIC = 127, 255
 """Quantization steps of a row: from 0 to its largest magnitude, and from its smallest to its largest value."""

@@ -7,11 +7,9 @@ Softmax uses 32 bits, the gates of an integer LSTM 16. Words travel in int64 arr
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from npusim.isa.base.lazy_dataclass import dataclass
-
-Int64Array = NDArray[np.int64]
+from npusim.isa.base.tensor import Int64Array
 
 _EXP_MINUS_EIGHTH = 1895147668  # exp(-1/8) in Q0.31, like all constants here
 _ONE_THIRD = 715827883

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from npusim.isa.arithmetic.float_codes import Codes, Float32Array, clamped, multiply_add
-from npusim.isa.base.tensor import Array, TensorType
+from npusim.isa.arithmetic.float_codes import Codes, clamped, multiply_add
+from npusim.isa.base.tensor import Array, Float32Array, TensorType
 from npusim.kernels.operator.element_types import quantize_results
 from npusim.kernels.operator.operands import code_range, input_type, input_value, quantization
 from npusim.kernels.operator.operator import Call, Rule, Values

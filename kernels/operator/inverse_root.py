@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from npusim.kernels.operator.fixed_point import FixedPoint, Int64Array, divide_by_power
+from npusim.isa.base.tensor import Int64Array
+from npusim.kernels.operator.fixed_point import FixedPoint, divide_by_power
 
 _WORD = FixedPoint(32)
 _ROOT_HALF = 1518500250  # sqrt(1/2) in Q0

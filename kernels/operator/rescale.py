@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from npusim.isa.arithmetic.integer import Int64Array, quantize_multiplier, quantize_multipliers, requantise
-from npusim.isa.base.tensor import Array, TensorType
+from npusim.isa.arithmetic.integer import quantize_multiplier, quantize_multipliers, requantise
+from npusim.isa.base.tensor import Array, Int64Array, TensorType
 from npusim.kernels.operator.operands import code_range, input_type, quantization
 from npusim.kernels.operator.operator import Call, Rule
 from npusim.kernels.operator.parameters import Activated, Activation

@@ -20,14 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npusim.base.extras import missing
-from npusim.isa.base.tensor import Quantization, TensorType
+from npusim.isa.base.tensor import Float32Array, Quantization, TensorType
 from npusim.models.training import (
     Adam,
     AveragePool2x2,
     Conv2D,
     Dense,
     DepthwiseConv2D,
-    Floats,
     Layer,
     MaxPool2x2,
     Relu,
@@ -69,7 +68,7 @@ class DigitsNetwork:
         """The layers with parameters."""
         return [self.stem, self.depthwise, self.pointwise, self.conv, self.classifier]
 
-    def forward(self, images: Floats) -> dict[str, Floats]:
+    def forward(self, images: Float32Array) -> dict[str, Float32Array]:
         """Return all activations of a batch [N, 8, 8, 1] by name, "logits" among them."""
         y = {"stem": self.stem_relu.forward(self.stem.forward(images))}
         y["depthwise"] = self.depthwise_relu.forward(self.depthwise.forward(y["stem"]))
@@ -79,7 +78,7 @@ class DigitsNetwork:
         y["logits"] = self.classifier.forward(self.average_pool.forward(y["conv"]))
         return y
 
-    def backward(self, gradient: Floats) -> Floats:
+    def backward(self, gradient: Float32Array) -> Float32Array:
         """Set the gradients of all layers from the gradient by the logits; return the gradient by the images."""
         gradient = self.average_pool.backward(self.classifier.backward(gradient))
         gradient = self.max_pool.backward(self.conv.backward(self.conv_relu.backward(gradient)))
@@ -88,7 +87,7 @@ class DigitsNetwork:
         return self.stem.backward(self.stem_relu.backward(shortcut + self.depthwise.backward(branch)))
 
 
-def load_data() -> tuple[Floats, Labels, Floats, Labels]:
+def load_data() -> tuple[Float32Array, Labels, Float32Array, Labels]:
     """Return training images and labels, test images and labels; images [N, 8, 8, 1] from 0 to 1."""
     from sklearn.datasets import load_digits
 
@@ -100,7 +99,7 @@ def load_data() -> tuple[Floats, Labels, Floats, Labels]:
     return images[training], labels[training], images[test], labels[test]
 
 
-def train(images: Floats, labels: Labels, epochs: int = _EPOCHS, seed: int = SEED) -> DigitsNetwork:
+def train(images: Float32Array, labels: Labels, epochs: int = _EPOCHS, seed: int = SEED) -> DigitsNetwork:
     """Return a trained network; the learning rate falls to zero along a cosine."""
     rng = np.random.default_rng(seed)
     network = DigitsNetwork(rng)
@@ -115,7 +114,9 @@ def train(images: Floats, labels: Labels, epochs: int = _EPOCHS, seed: int = SEE
     return network
 
 
-def _batches(images: Floats, labels: Labels, rng: np.random.Generator) -> Iterator[tuple[Floats, Labels]]:
+def _batches(
+    images: Float32Array, labels: Labels, rng: np.random.Generator
+) -> Iterator[tuple[Float32Array, Labels]]:
     """Yield all images once, distorted, in random order; a last, incomplete batch is left out."""
     order = rng.permutation(len(images))
     distorted = distort(images[order], rng)
@@ -123,7 +124,7 @@ def _batches(images: Floats, labels: Labels, rng: np.random.Generator) -> Iterat
         yield distorted[start : start + _BATCH], labels[order[start : start + _BATCH]]
 
 
-def distort(images: Floats, rng: np.random.Generator) -> Floats:
+def distort(images: Float32Array, rng: np.random.Generator) -> Float32Array:
     """Return every image [8, 8, 1] rotated, scaled and shifted by its own small random amounts."""
     count, size = len(images), images.shape[1]
     angle = rng.normal(0, _ROTATION, (count, 1, 1))
@@ -136,7 +137,7 @@ def distort(images: Floats, rng: np.random.Generator) -> Floats:
     return _sample(images, rows, columns)
 
 
-def _sample(images: Floats, rows: NDArray[np.float64], columns: NDArray[np.float64]) -> Floats:
+def _sample(images: Float32Array, rows: NDArray[np.float64], columns: NDArray[np.float64]) -> Float32Array:
     """Return bilinear samples of each image at its positions [N, H, W], with zeros outside of the image."""
     size = images.shape[1]
     padded = np.pad(images[..., 0], ((0, 0), (1, 2), (1, 2)))
@@ -146,18 +147,18 @@ def _sample(images: Floats, rows: NDArray[np.float64], columns: NDArray[np.float
     image = np.arange(len(images))[:, None, None]
     upper = padded[image, top, left] * (1 - right) + padded[image, top, left + 1] * right
     lower = padded[image, top + 1, left] * (1 - right) + padded[image, top + 1, left + 1] * right
-    sampled: Floats = (upper * (1 - down) + lower * down).astype(np.float32)[..., None]
+    sampled: Float32Array = (upper * (1 - down) + lower * down).astype(np.float32)[..., None]
     return sampled
 
 
-def quantize_images(images: Floats) -> NDArray[np.int8]:
+def quantize_images(images: Float32Array) -> NDArray[np.int8]:
     """Return images from 0 to 1 as the quantized values that the model takes."""
     codes = np.rint(images / INPUT_QUANTIZATION.scale) + INPUT_QUANTIZATION.zero_point
     clipped: NDArray[np.int8] = np.clip(codes, -128, 127).astype(np.int8)
     return clipped
 
 
-def quantize(network: DigitsNetwork, calibration_images: Floats) -> bytes:
+def quantize(network: DigitsNetwork, calibration_images: Float32Array) -> bytes:
     """Return the network as an int8 `.tflite` file; activations have the ranges that they have on these images."""
     activations = network.forward(calibration_images)
     ranges = {name: affine(float(y.min()), float(y.max())) for name, y in activations.items()}

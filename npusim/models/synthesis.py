@@ -22,10 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npusim.isa.base.lazy_dataclass import dataclass
-from npusim.isa.base.tensor import Quantization, TensorType
+from npusim.isa.base.tensor import Float64Array, Quantization, TensorType
 from npusim.models.writer import ModelWriter, Pair, Shape, affine, per_channel, per_tensor
 
-Reals = NDArray[np.float64]
 Codes = NDArray[np.int8]
 
 SAMPLES = 32
@@ -49,14 +48,14 @@ class Signal:
     """A tensor and, per channel, samples of its elements [C, SAMPLES]: equally probable, in random order."""
 
     tensor: int
-    samples: Reals
+    samples: Float64Array
 
     @property
     def channels(self) -> int:
         """Length of the last axis."""
         return len(self.samples)
 
-    def moments(self) -> tuple[Reals, Reals]:
+    def moments(self) -> tuple[Float64Array, Float64Array]:
         """Return mean and variance per channel."""
         mean = self.samples.mean(axis=1)
         return mean, np.square(self.samples).mean(axis=1) - mean * mean
@@ -175,12 +174,12 @@ class RandomNetwork:
         """Add a softmax as the output, and return the file."""
         return self._writer.finish([self._writer.softmax(logits.tensor, name="probabilities")])
 
-    def _average(self, x: Signal) -> tuple[Reals, Reals]:
+    def _average(self, x: Signal) -> tuple[Float64Array, Float64Array]:
         """Return centre and deviation per channel of the mean over the image."""
         mean, variance = x.moments()
         return mean, np.sqrt(variance * (1 / prod(self._image_size(x)) + _COMMON_VARIANCE))
 
-    def _targets(self, channels: int, spread: float) -> tuple[Reals, Reals]:
+    def _targets(self, channels: int, spread: float) -> tuple[Float64Array, Float64Array]:
         """Return the centre and deviation wanted of each output channel of a layer."""
         draws = np.frombuffer(self._random_bytes(2 * channels), np.uint8).reshape(2, channels)
         center, exponent = _normal_quantiles(256)[draws]
@@ -190,10 +189,10 @@ class RandomNetwork:
         self,
         x: Signal,
         codes: Codes,
-        scales: Reals | np.float64,
+        scales: Float64Array | np.float64,
         axis: int | None,
-        center: Reals,
-        mean: Reals,
+        center: Float64Array,
+        mean: Float64Array,
         name: str,
     ) -> tuple[int, int]:
         """Add weights, and the bias that moves the mean of their product with x to the wanted centre."""
@@ -210,12 +209,12 @@ class RandomNetwork:
         _, height, width, _ = self._writer.type(x.tensor).shape
         return height, width
 
-    def _normal(self, center: Reals, deviation: Reals) -> Reals:
+    def _normal(self, center: Float64Array, deviation: Float64Array) -> Float64Array:
         """Return samples of normal distributions, one per row."""
         samples = np.tile(_standard_samples(), (len(center), 1))
         return center[:, None] + deviation[:, None] * self._shuffled(samples)
 
-    def _shuffled(self, samples: Reals) -> Reals:
+    def _shuffled(self, samples: Float64Array) -> Float64Array:
         """Return every row rotated by its own random distance: on average, rows of two results are uncorrelated."""
         starts = np.frombuffer(self._random_bytes(len(samples)), np.uint8).astype(np.int64)
         columns = (starts[:, None] + np.arange(SAMPLES)) % SAMPLES
@@ -229,7 +228,7 @@ class RandomNetwork:
         return np.frombuffer(self._random_bytes(prod(shape)).translate(_code_table()), np.int8).reshape(shape)
 
 
-def _range(center: Reals, deviation: Reals, activation: str = "none") -> Quantization:
+def _range(center: Float64Array, deviation: Float64Array, activation: str = "none") -> Quantization:
     """Return the quantization of the output of `activation` on channels with these distributions."""
     if activation == "relu6":
         # The bound of the activation is the bound of the codes, as converters choose it.
@@ -238,13 +237,13 @@ def _range(center: Reals, deviation: Reals, activation: str = "none") -> Quantiz
     return affine(low, float((center + _DEVIATIONS * deviation).max()))
 
 
-def _activate(samples: Reals, activation: str) -> Reals:
+def _activate(samples: Float64Array, activation: str) -> Float64Array:
     if activation == "none":
         return samples
     return np.clip(samples, 0.0, 6.0 if activation == "relu6" else None)
 
 
-def _dot_moments(codes: Codes, x: Signal) -> tuple[Reals, Reals]:
+def _dot_moments(codes: Codes, x: Signal) -> tuple[Float64Array, Float64Array]:
     """Return mean and variance of the dot product of each row of int8 weights [O, ..., I] with the elements of x."""
     # In float64, so that sums in another order on another machine still round to the same float32 scales.
     rows = codes.reshape(len(codes), -1).astype(np.float64)
@@ -254,7 +253,7 @@ def _dot_moments(codes: Codes, x: Signal) -> tuple[Reals, Reals]:
 
 
 @cache
-def _normal_quantiles(count: int) -> Reals:
+def _normal_quantiles(count: int) -> Float64Array:
     """Return the middles of `count` equally probable intervals of the standard normal distribution."""
     from statistics import NormalDist
 
@@ -262,7 +261,7 @@ def _normal_quantiles(count: int) -> Reals:
 
 
 @cache
-def _standard_samples() -> Reals:
+def _standard_samples() -> Float64Array:
     """Return SAMPLES values that stand for the standard normal distribution: mean 0, variance 1, in no order."""
     samples = _normal_quantiles(SAMPLES).copy()
     # The middles of the outer intervals leave out the tails: they take over the missing variance.

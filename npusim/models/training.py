@@ -11,19 +11,19 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float32]
+from npusim.isa.base.tensor import Float32Array
 
 
 class Layer(Protocol):
     """A differentiable function with parameters; `gradients` are those of the last `backward`."""
 
-    parameters: list[Floats]
-    gradients: list[Floats]
+    parameters: list[Float32Array]
+    gradients: list[Float32Array]
 
-    def forward(self, x: Floats) -> Floats:
+    def forward(self, x: Float32Array) -> Float32Array:
         """Return the output for a batch."""
 
-    def backward(self, gradient: Floats) -> Floats:
+    def backward(self, gradient: Float32Array) -> Float32Array:
         """Return the gradient by the last input, given that by the output."""
 
 
@@ -35,14 +35,14 @@ class Conv2D:
         self.parameters = [_he_normal(rng, shape, kernel * kernel * depth), np.zeros(channels, np.float32)]
         self.gradients = [np.zeros_like(parameter) for parameter in self.parameters]
 
-    def forward(self, x: Floats) -> Floats:
+    def forward(self, x: Float32Array) -> Float32Array:
         weights, bias = self.parameters
         self._shape = x.shape
         self._patches = _patches(x, weights.shape[1]).reshape(-1, weights[0].size)
         y = self._patches @ weights.reshape(len(weights), -1).T + bias
         return y.reshape(*x.shape[:3], -1)
 
-    def backward(self, gradient: Floats) -> Floats:
+    def backward(self, gradient: Float32Array) -> Float32Array:
         weights, _ = self.parameters
         rows = gradient.reshape(-1, len(weights))
         self.gradients = [(rows.T @ self._patches).reshape(weights.shape), rows.sum(axis=0)]
@@ -59,13 +59,13 @@ class DepthwiseConv2D:
         self.parameters = [_he_normal(rng, shape, kernel * kernel), np.zeros(channels, np.float32)]
         self.gradients = [np.zeros_like(parameter) for parameter in self.parameters]
 
-    def forward(self, x: Floats) -> Floats:
+    def forward(self, x: Float32Array) -> Float32Array:
         weights, bias = self.parameters
         self._patches = _patches(x, weights.shape[1])
-        y: Floats = np.einsum("nhwijc,ijc->nhwc", self._patches, weights[0]) + bias
+        y: Float32Array = np.einsum("nhwijc,ijc->nhwc", self._patches, weights[0]) + bias
         return y
 
-    def backward(self, gradient: Floats) -> Floats:
+    def backward(self, gradient: Float32Array) -> Float32Array:
         weights, _ = self.parameters
         by_weights = np.einsum("nhwijc,nhwc->ijc", self._patches, gradient)
         self.gradients = [by_weights[None], gradient.sum(axis=(0, 1, 2))]
@@ -79,13 +79,13 @@ class Dense:
         self.parameters = [_he_normal(rng, (channels, depth), depth), np.zeros(channels, np.float32)]
         self.gradients = [np.zeros_like(parameter) for parameter in self.parameters]
 
-    def forward(self, x: Floats) -> Floats:
+    def forward(self, x: Float32Array) -> Float32Array:
         weights, bias = self.parameters
         self._x = x
-        y: Floats = x.reshape(len(x), -1) @ weights.T + bias
+        y: Float32Array = x.reshape(len(x), -1) @ weights.T + bias
         return y
 
-    def backward(self, gradient: Floats) -> Floats:
+    def backward(self, gradient: Float32Array) -> Float32Array:
         weights, _ = self.parameters
         self.gradients = [gradient.T @ self._x.reshape(len(gradient), -1), gradient.sum(axis=0)]
         return (gradient @ weights).reshape(self._x.shape)
@@ -95,14 +95,14 @@ class Relu:
     """max(x, 0)."""
 
     def __init__(self) -> None:
-        self.parameters: list[Floats] = []
-        self.gradients: list[Floats] = []
+        self.parameters: list[Float32Array] = []
+        self.gradients: list[Float32Array] = []
 
-    def forward(self, x: Floats) -> Floats:
+    def forward(self, x: Float32Array) -> Float32Array:
         self._positive = x > 0
         return x * self._positive
 
-    def backward(self, gradient: Floats) -> Floats:
+    def backward(self, gradient: Float32Array) -> Float32Array:
         return gradient * self._positive
 
 
@@ -110,18 +110,18 @@ class MaxPool2x2:
     """Maximum of windows of 2x2, stride 2."""
 
     def __init__(self) -> None:
-        self.parameters: list[Floats] = []
-        self.gradients: list[Floats] = []
+        self.parameters: list[Float32Array] = []
+        self.gradients: list[Float32Array] = []
 
-    def forward(self, x: Floats) -> Floats:
+    def forward(self, x: Float32Array) -> Float32Array:
         windows = _windows(x)
-        y: Floats = windows.max(axis=(2, 4))
+        y: Float32Array = windows.max(axis=(2, 4))
         largest = windows == y[:, :, None, :, None, :]
         # A gradient goes to all positions of the maximum in equal parts.
         self._share = largest / largest.sum(axis=(2, 4), keepdims=True, dtype=np.float32)
         return y
 
-    def backward(self, gradient: Floats) -> Floats:
+    def backward(self, gradient: Float32Array) -> Float32Array:
         return _image(self._share * gradient[:, :, None, :, None, :])
 
 
@@ -129,14 +129,14 @@ class AveragePool2x2:
     """Mean of windows of 2x2, stride 2."""
 
     def __init__(self) -> None:
-        self.parameters: list[Floats] = []
-        self.gradients: list[Floats] = []
+        self.parameters: list[Float32Array] = []
+        self.gradients: list[Float32Array] = []
 
-    def forward(self, x: Floats) -> Floats:
-        y: Floats = _windows(x).mean(axis=(2, 4))
+    def forward(self, x: Float32Array) -> Float32Array:
+        y: Float32Array = _windows(x).mean(axis=(2, 4))
         return y
 
-    def backward(self, gradient: Floats) -> Floats:
+    def backward(self, gradient: Float32Array) -> Float32Array:
         return (gradient / np.float32(4)).repeat(2, axis=1).repeat(2, axis=2)
 
 
@@ -163,7 +163,9 @@ class Adam:
                 parameter -= np.float32(rate) * first / (np.sqrt(second) + np.float32(1e-8))
 
 
-def cross_entropy(logits: Floats, labels: NDArray[np.int64], smoothing: float) -> tuple[float, Floats]:
+def cross_entropy(
+    logits: Float32Array, labels: NDArray[np.int64], smoothing: float
+) -> tuple[float, Float32Array]:
     """Return the mean cross entropy with softmax and smoothed labels, and its gradient by the logits."""
     shifted = logits - logits.max(axis=1, keepdims=True)
     log_probabilities = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
@@ -174,12 +176,12 @@ def cross_entropy(logits: Floats, labels: NDArray[np.int64], smoothing: float) -
     return float(loss), (np.exp(log_probabilities) - targets) / np.float32(len(labels))
 
 
-def _he_normal(rng: np.random.Generator, shape: tuple[int, ...], fan_in: int) -> Floats:
+def _he_normal(rng: np.random.Generator, shape: tuple[int, ...], fan_in: int) -> Float32Array:
     """Return initial weights that keep the variance through a relu (arXiv 1502.01852)."""
     return rng.standard_normal(shape, np.float32) * np.float32(np.sqrt(2 / fan_in))
 
 
-def _patches(x: Floats, kernel: int) -> Floats:
+def _patches(x: Float32Array, kernel: int) -> Float32Array:
     """Return the surroundings of every pixel, zeros outside: [N, H, W, kernel, kernel, C]."""
     margin = kernel // 2
     padded = np.pad(x, ((0, 0), (margin, margin), (margin, margin), (0, 0)))
@@ -187,7 +189,7 @@ def _patches(x: Floats, kernel: int) -> Floats:
     return np.ascontiguousarray(windows.transpose(0, 1, 2, 4, 5, 3))
 
 
-def _sum_of_patches(patches: Floats) -> Floats:
+def _sum_of_patches(patches: Float32Array) -> Float32Array:
     """Return the transpose of `_patches`: every patch added where it was taken from."""
     count, height, width, kernel, _, depth = patches.shape
     margin = kernel // 2
@@ -198,13 +200,13 @@ def _sum_of_patches(patches: Floats) -> Floats:
     return padded[:, margin : margin + height, margin : margin + width]
 
 
-def _windows(x: Floats) -> Floats:
+def _windows(x: Float32Array) -> Float32Array:
     """Return [N, H, W, C] as windows of 2x2: [N, H/2, 2, W/2, 2, C]."""
     count, height, width, depth = x.shape
     return x.reshape(count, height // 2, 2, width // 2, 2, depth)
 
 
-def _image(windows: Floats) -> Floats:
+def _image(windows: Float32Array) -> Float32Array:
     """Return the inverse of `_windows`."""
     count, rows, _, columns, _, depth = windows.shape
     return windows.reshape(count, 2 * rows, 2 * columns, depth)

@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from npusim.isa.base.lazy_dataclass import dataclass
+from npusim.isa.base.tensor import Float64Array
 
-Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
 
 FOLDS = 10
@@ -73,24 +73,24 @@ class Response:
     """
 
     explained: float
-    shares: Floats
-    alone: Floats
-    share_errors: Floats
-    means: list[Floats]
-    lows: list[Floats]
-    highs: list[Floats]
+    shares: Float64Array
+    alone: Float64Array
+    share_errors: Float64Array
+    means: list[Float64Array]
+    lows: list[Float64Array]
+    highs: list[Float64Array]
 
 
 class _Parts(NamedTuple):
     """The parts of a fitted model: Shapley effects, variances of the parameters alone, effects by value."""
 
-    shapley: Floats
-    alone: Floats
+    shapley: Float64Array
+    alone: Float64Array
     mean: float
-    effects: list[Floats]
+    effects: list[Float64Array]
 
 
-def responses(axes: Sequence[Axis], places: Whole, objectives: Floats) -> list[Response]:
+def responses(axes: Sequence[Axis], places: Whole, objectives: Float64Array) -> list[Response]:
     """Return the fitted model of every objective.
 
     axes:       the parameters.
@@ -146,7 +146,7 @@ class _Basis:
         """Return the slices of the features of every parameter, then of every pair."""
         return [slice(begin, end) for begin, end in pairwise(self.ends)]
 
-    def features(self, places: Whole) -> Floats:
+    def features(self, places: Whole) -> Float64Array:
         """Return the features of points, of shape points x features."""
         along = [waves[places[:, at]] for at, waves in enumerate(self.waves)]
         blocks = [np.ones((len(places), 1)), *along]
@@ -156,7 +156,7 @@ class _Basis:
                 blocks.append(product.reshape(len(places), -1))
         return np.concatenate(blocks, axis=1)
 
-    def weights(self, relevance: Floats | None = None, pair: float = 1.0) -> Floats:
+    def weights(self, relevance: Float64Array | None = None, pair: float = 1.0) -> Float64Array:
         """Return the weight of each feature, the inverse square root of its penalty."""
         of = np.ones(len(self.axes)) if relevance is None else relevance
         damping = [_damping(axis, waves.shape[1]) for axis, waves in zip(self.axes, self.waves, strict=True)]
@@ -167,7 +167,7 @@ class _Basis:
                 blocks.append(pair * of[i] * of[j] * product.ravel())
         return np.concatenate(blocks)
 
-    def parts(self, coefficients: Floats) -> _Parts:
+    def parts(self, coefficients: Float64Array) -> _Parts:
         """Return the parts of the model with these coefficients.
 
         On the grid the mean square of every feature is 1, and the mean product of two features is 0. Variances are
@@ -185,24 +185,24 @@ class _Basis:
         return _Parts(shapley, alone, float(coefficients[0]), effects)
 
 
-def _waves(axis: Axis, count: int) -> Floats:
+def _waves(axis: Axis, count: int) -> Float64Array:
     """Return the cosines of the discrete cosine transform, of shape values x waves.
 
     Each has mean 0 and mean square 1; the mean product of two is 0.
     """
     places = (np.arange(axis.levels) + 0.5) / max(axis.levels, 1)
-    waves: Floats = np.sqrt(2.0) * np.cos(np.pi * places[:, None] * np.arange(1, count + 1)[None, :])
+    waves: Float64Array = np.sqrt(2.0) * np.cos(np.pi * places[:, None] * np.arange(1, count + 1)[None, :])
     return waves
 
 
-def _grouped(axis: Axis, waves: Floats) -> Floats:
+def _grouped(axis: Axis, waves: Float64Array) -> Float64Array:
     """Return the means of the waves over each group of values, of shape groups x waves."""
     if not axis.groups:
         return waves
     return np.array([waves[list(group)].mean(axis=0) for group in axis.groups])
 
 
-def _damping(axis: Axis, count: int) -> Floats:
+def _damping(axis: Axis, count: int) -> Float64Array:
     """Return the amplitudes of the waves: 1 / number as in a Brownian path for ordered values, else 1."""
     return 1.0 / np.arange(1, count + 1) if axis.ordered else np.ones(count)
 
@@ -217,10 +217,10 @@ class _Sums:
     counts: numbers of points.
     """
 
-    gram: Floats
-    cross: Floats
-    square: Floats
-    counts: Floats
+    gram: Float64Array
+    cross: Float64Array
+    square: Float64Array
+    counts: Float64Array
 
     @property
     def folds(self) -> int:
@@ -232,7 +232,7 @@ class _Sums:
         return _Sums(*(each.sum(axis=0) - (0 if fold is None else each[fold]) for each in parts))
 
 
-def _sums(basis: _Basis, places: Whole, heights: Floats) -> _Sums:
+def _sums(basis: _Basis, places: Whole, heights: Float64Array) -> _Sums:
     """Return the sums over every group of points; a fixed seed assigns the points to groups."""
     folds = min(FOLDS, len(places))
     group = np.random.default_rng(0).permutation(np.arange(len(places)) % folds)
@@ -253,15 +253,15 @@ def _chunks(points: Whole) -> Iterator[Whole]:
     return (points[at : at + CHUNK] for at in range(0, len(points), CHUNK))
 
 
-def _solved(sums: _Sums, at: int, weights: Floats, penalty: float) -> Floats:
+def _solved(sums: _Sums, at: int, weights: Float64Array, penalty: float) -> Float64Array:
     """Return the coefficients by least squares with a penalty on the squares of coefficient / weight."""
     scaled = sums.gram * weights[:, None] * weights[None, :]
     scaled[np.diag_indices_from(scaled)] += penalty * float(sums.counts)
-    solved: Floats = np.linalg.solve(scaled, weights * sums.cross[:, at]) * weights
+    solved: Float64Array = np.linalg.solve(scaled, weights * sums.cross[:, at]) * weights
     return solved
 
 
-def _chosen(basis: _Basis, sums: _Sums, at: int) -> tuple[float, Floats, float]:
+def _chosen(basis: _Basis, sums: _Sums, at: int) -> tuple[float, Float64Array, float]:
     """Return the largest explained share of held-out points, with its weights and its penalty.
 
     A parameter with a larger effect gets a larger weight in the next round (automatic relevance determination).
@@ -285,7 +285,7 @@ class _Choice(NamedTuple):
 
     explained: float
     pair: float
-    weights: Floats
+    weights: Float64Array
     penalty: float
 
 
@@ -293,7 +293,7 @@ def _explained(choice: _Choice) -> float:
     return choice.explained
 
 
-def _validated(basis: _Basis, sums: _Sums, at: int, relevance: Floats, pair: float) -> _Choice:
+def _validated(basis: _Basis, sums: _Sums, at: int, relevance: Float64Array, pair: float) -> _Choice:
     """Return the weights of a relevance and a pair weight, with the penalty of least cross-validation error."""
     weights = basis.weights(relevance, pair)
     errors = np.zeros(len(PENALTIES))
@@ -315,7 +315,7 @@ def _validated(basis: _Basis, sums: _Sums, at: int, relevance: Floats, pair: flo
 def _response(fits: list[_Parts], explained: float, middle: float, scale: float, logarithm: bool) -> Response:
     """Return the response from the model of all points, with errors from the models that leave out one group each."""
 
-    def turn(height: Floats) -> Floats:
+    def turn(height: Float64Array) -> Float64Array:
         return np.exp(height) if logarithm else height
 
     shares = [fit.shapley * explained / (fit.shapley.sum() or 1.0) for fit in fits]
@@ -334,12 +334,12 @@ def _response(fits: list[_Parts], explained: float, middle: float, scale: float,
     )
 
 
-def _jackknife(left_out: Sequence[Floats]) -> Floats:
+def _jackknife(left_out: Sequence[Float64Array]) -> Float64Array:
     """Return the jackknife standard error of estimates that each leave out one of g groups.
 
     It is sqrt((g - 1) / g * sum (x - mean)^2).
     """
     groups = np.array(left_out)
     deviations = groups - groups.mean(axis=0)
-    errors: Floats = np.sqrt((len(groups) - 1) / len(groups) * (deviations**2).sum(axis=0))
+    errors: Float64Array = np.sqrt((len(groups) - 1) / len(groups) * (deviations**2).sum(axis=0))
     return errors

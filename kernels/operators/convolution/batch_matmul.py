@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from npusim.isa.arithmetic.convolution import convolve
-from npusim.isa.arithmetic.integer import Int32Array, requantise
+from npusim.isa.arithmetic.integer import requantise
 from npusim.isa.base.elements import Workload
-from npusim.isa.base.tensor import Array
+from npusim.isa.base.tensor import Array, Int32Array
 from npusim.isa.hardware.hardware import Hardware
 from npusim.kernels.lowering.float_lanes import columns, floats
 from npusim.kernels.lowering.product import Factors, lower_products

@@ -7,9 +7,7 @@ from typing import TypedDict
 
 import numpy as np
 
-from npusim.isa.arithmetic.convolution import Float64Array
-from npusim.isa.arithmetic.integer import Int32Array
-from npusim.isa.base.tensor import Array
+from npusim.isa.base.tensor import Array, Float64Array, Int32Array
 from npusim.kernels.operator import dynamic_range, rules
 from npusim.kernels.operator.expansion import Expansion
 from npusim.kernels.operator.geometry import (

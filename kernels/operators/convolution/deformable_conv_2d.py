@@ -12,10 +12,9 @@ from collections.abc import Sequence
 from itertools import product
 
 import numpy as np
-from numpy.typing import NDArray
 
 from npusim.isa.base.elements import Workload
-from npusim.isa.base.tensor import Array
+from npusim.isa.base.tensor import Array, Float64Array
 from npusim.kernels.operator.element_types import alike
 from npusim.kernels.operator.geometry import window_shape
 from npusim.kernels.operator.operands import (
@@ -33,7 +32,6 @@ from npusim.kernels.operators.convolution import convolution
 
 _IFM, _OFFSETS, _MASKS, _WEIGHTS, _BIAS = range(5)
 _OPERATIONS_PER_TAP = 9  # four products and three sums of an interpolation, the mask, the place
-
 
 
 class Parameters(convolution.Convolution):

@@ -29,9 +29,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npusim.isa.arithmetic.float_codes import requantise_in_float32
-from npusim.isa.arithmetic.integer import IntArray
 from npusim.isa.base.elements import element
-from npusim.isa.base.tensor import SIZE_ONLY, Array, TensorType
+from npusim.isa.base.tensor import SIZE_ONLY, Array, IntArray, TensorType
 from npusim.isa.hardware.hardware import Hardware
 from npusim.kernels.lowering.requantization_stage import float32_rescale
 from npusim.kernels.operator.element_types import by_element

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from npusim.isa.arithmetic.convolution import convolve
-from npusim.isa.arithmetic.integer import Int32Array
 from npusim.isa.base.elements import Workload
-from npusim.isa.base.tensor import Array
+from npusim.isa.base.tensor import Array, Int32Array
 from npusim.kernels.lowering.float_lanes import columns, floats, on_float_columns
 from npusim.kernels.lowering.mac_work import lower_matrix_product
 from npusim.kernels.lowering.work import deferred

@@ -12,9 +12,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from npusim.isa.arithmetic.integer import Int32Array, Int64Array, Rounding, requantise
+from npusim.isa.arithmetic.integer import Rounding, requantise
 from npusim.isa.base.elements import Workload
-from npusim.isa.base.tensor import SIZE_ONLY, Array
+from npusim.isa.base.tensor import SIZE_ONLY, Array, Int32Array, Int64Array
 from npusim.isa.hardware.hardware import Hardware
 from npusim.kernels.lowering.requantization_stage import accumulator_bits
 from npusim.kernels.operator.element_types import alike

@@ -7,10 +7,9 @@ from math import sqrt
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from npusim.isa.base.elements import Workload
-from npusim.isa.base.tensor import Array
+from npusim.isa.base.tensor import Array, Float32Array
 from npusim.kernels.operator import parameters, rules
 from npusim.kernels.operator.expansion import Expansion
 from npusim.kernels.operator.operands import elementwise, input_type, input_value
@@ -171,8 +170,6 @@ _OPERATIONS_PER_BOX = (
 _OPERATIONS_PER_SCORE = 9
 _BEFORE_SCORES = 5
 
-Floats = NDArray[np.float32]
-
 
 class YoloBoxParameters(parameters.Parameters):
     """anchors: their (width, height) in pixels of the network's input, which is `stride` times the predictions.
@@ -224,7 +221,7 @@ def _compute(call: Call[YoloBoxParameters], values: Values) -> list[Array]:
     ]
 
 
-def _boxes(parameters: YoloBoxParameters, x: Floats, sizes: Array) -> Floats:
+def _boxes(parameters: YoloBoxParameters, x: Float32Array, sizes: Array) -> Float32Array:
     """Decode predictions [n, anchors, h, w, 5 + classes] to corners [n, anchors, h, w, 4]."""
     _, _, height, width, _ = x.shape
     image_height, image_width = (sizes[:, at].astype(np.float32).reshape(-1, 1, 1, 1) for at in (0, 1))
@@ -245,8 +242,8 @@ def _boxes(parameters: YoloBoxParameters, x: Floats, sizes: Array) -> Floats:
     return np.stack([left, top, right, bottom], axis=-1).astype(np.float32)
 
 
-def _logistic(x: Any) -> Floats:
-    numbers: Floats = np.float32(1) / (np.float32(1) + np.exp(-x))
+def _logistic(x: Any) -> Float32Array:
+    numbers: Float32Array = np.float32(1) / (np.float32(1) + np.exp(-x))
     return numbers
 
 

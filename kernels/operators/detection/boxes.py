@@ -7,15 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from npusim.isa.base.errors import OperandFault
-from npusim.isa.base.tensor import Array, TensorType
+from npusim.isa.base.tensor import Array, Float32Array, Int64Array, TensorType
 from npusim.kernels.operator.operands import code_range, input_value, quantization
 from npusim.kernels.operator.operator import Call, Reference, Values
-
-Float32Array = NDArray[np.float32]
-IntArray = NDArray[np.int64]
 
 COORDINATES = 4
 OPERATIONS_PER_TRANSFORM = 20  # two exponentials, and four each of sums, products, halves and limits
@@ -58,7 +54,7 @@ def area(boxes: Float32Array) -> Float32Array:
     return product
 
 
-def decreasing(scores: Float32Array) -> IntArray:
+def decreasing(scores: Float32Array) -> Int64Array:
     """Return the positions from the largest score down; equal scores stay in order."""
     return np.argsort(-scores, kind="stable")
 
@@ -69,7 +65,7 @@ def suppressed(
     most: int,
     rescale: Callable[[Float32Array], Float32Array],
     least_score: float,
-) -> tuple[IntArray, Float32Array]:
+) -> tuple[Int64Array, Float32Array]:
     """Choose boxes best first, at most `most`; return them and the scores that they had when chosen.
 
     After each choice the scores of the remaining boxes are multiplied by `rescale` of their overlap with it. Boxes

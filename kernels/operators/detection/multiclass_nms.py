@@ -16,7 +16,7 @@ import numpy as np
 
 from npusim.isa.base.elements import Workload
 from npusim.isa.base.errors import OperandFault
-from npusim.isa.base.tensor import Array
+from npusim.isa.base.tensor import Array, Float32Array
 from npusim.kernels.operator import parameters, rules
 from npusim.kernels.operator.operands import elementwise, input_type, input_value
 from npusim.kernels.operator.operator import Call, Operator, Shapes, Values
@@ -24,7 +24,6 @@ from npusim.kernels.operator.parameters import Step
 from npusim.kernels.operators.detection.boxes import (
     COORDINATES,
     OPERATIONS_PER_OVERLAP,
-    Float32Array,
     decreasing,
     filled,
     in_float32,

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from npusim.isa.base.elements import Workload
-from npusim.isa.base.tensor import Array
+from npusim.isa.base.tensor import Array, Float32Array
 from npusim.kernels.operator import parameters, rules
 from npusim.kernels.operator.operands import elementwise, input_type
 from npusim.kernels.operator.operator import Call, Operator, Shapes, Values
@@ -17,7 +17,6 @@ from npusim.kernels.operators.detection.boxes import (
     COORDINATES,
     OPERATIONS_PER_OVERLAP,
     OPERATIONS_PER_TRANSFORM,
-    Float32Array,
     arrays,
     check_images,
     clipped,

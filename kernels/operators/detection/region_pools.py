@@ -10,19 +10,12 @@ from numpy.typing import NDArray
 
 from npusim.isa.base.elements import Workload
 from npusim.isa.base.errors import OperandFault
-from npusim.isa.base.tensor import Array
+from npusim.isa.base.tensor import Array, Float32Array, Int64Array
 from npusim.kernels.operator import parameters, rules
 from npusim.kernels.operator.operands import elementwise, input_type, input_value
 from npusim.kernels.operator.operator import Call, Operator, Shapes, Values
 from npusim.kernels.operator.parameters import Pair, Size
-from npusim.kernels.operators.detection.boxes import (
-    COORDINATES,
-    Float32Array,
-    IntArray,
-    arrays,
-    check_images,
-    in_float32,
-)
+from npusim.kernels.operators.detection.boxes import COORDINATES, arrays, check_images, in_float32
 
 MAPS, REGIONS, IMAGES = range(3)
 
@@ -47,7 +40,7 @@ class Regions(NamedTuple):
 
     maps: Float32Array
     corners: Float32Array
-    images: IntArray
+    images: Int64Array
 
 
 def infer(call: Call[RegionsParameters]) -> Shapes:
@@ -106,8 +99,6 @@ def strides(call: Call[RegionsParameters]) -> bool:
 _MOST_SAMPLES = 4096
 _OPERATIONS_PER_POINT = 8  # four products and sums per channel
 
-Floats = NDArray[np.float32]
-
 
 class RoiAlignParameters(RegionsParameters):
     """samples: points of a bin down and right; 0 for as many as it has pixels, rounded up.
@@ -138,7 +129,7 @@ def _roi_align_compute(call: Call[RoiAlignParameters], values: Values) -> list[A
 
 def _weights(
     begin: np.float32, end: np.float32, pixels: int, parameters: RoiAlignParameters, axis: int
-) -> Floats:
+) -> Float32Array:
     """Return [bins, pixels]: the share of each pixel along an axis in the mean of the points of each bin.
 
     Interpolation in two directions is the product of that in one.
@@ -166,7 +157,7 @@ def _weights(
     np.add.at(weights, (rows, low), 1 - share)
     np.add.at(weights, (rows, high), share)
     weights[outside] = 0
-    mean: Floats = weights.reshape(bins, count, pixels).mean(axis=1, dtype=np.float32)
+    mean: Float32Array = weights.reshape(bins, count, pixels).mean(axis=1, dtype=np.float32)
     return mean
 
 
@@ -307,7 +298,7 @@ def _keypoint_compute(call: Call, values: Values) -> list[Array]:
     return [score, share * side + corner]
 
 
-def _neighbours(maps: Floats, rows: NDArray[Any], columns: NDArray[Any]) -> Floats:
+def _neighbours(maps: Float32Array, rows: NDArray[Any], columns: NDArray[Any]) -> Float32Array:
     """Return the 3 x 3 neighbours of each keypoint, [boxes, keypoints, 3, 3], mirrored at the border."""
     count, size, _, keypoints = maps.shape
     steps = np.arange(-1, 2)
@@ -320,11 +311,11 @@ def _neighbours(maps: Floats, rows: NDArray[Any], columns: NDArray[Any]) -> Floa
     down, right = mirrored(rows)[..., :, None], mirrored(columns)[..., None, :]
     box = np.arange(count)[:, None, None, None]
     keypoint = np.arange(keypoints)[None, :, None, None]
-    neighbours: Floats = maps[box, down, right, keypoint]
+    neighbours: Float32Array = maps[box, down, right, keypoint]
     return neighbours
 
 
-def _peak(grid: Floats) -> tuple[Floats, Floats]:
+def _peak(grid: Float32Array) -> tuple[Float32Array, Float32Array]:
     """Return the step (x, y) to the highest point of the quadratic through the neighbours, and its value."""
     half, quarter, two = np.float32(0.5), np.float32(0.25), np.float32(2)
     centre = grid[..., 1, 1]

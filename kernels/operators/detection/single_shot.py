@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from npusim.isa.base.elements import Workload
 from npusim.isa.base.errors import SimulationError
-from npusim.isa.base.tensor import Array
+from npusim.isa.base.tensor import Array, Float32Array, Int64Array
 from npusim.kernels.operator import parameters, rules
 from npusim.kernels.operator.operands import elementwise, input_type
 from npusim.kernels.operator.operator import Call, Operator, Shapes, Values
@@ -19,7 +18,6 @@ from npusim.kernels.operators.detection.boxes import (
     COORDINATES,
     OPERATIONS_PER_OVERLAP,
     OPERATIONS_PER_TRANSFORM,
-    Float32Array,
     area,
     arrays,
     decreasing,
@@ -29,9 +27,6 @@ from npusim.kernels.operators.detection.boxes import (
     suppressed,
 )
 from npusim.kernels.operators.reduction.extremes import largest
-
-Float64Array = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 _BOXES, _TFLITE_SCORES, _TFLITE_ANCHORS = range(3)
 _NUMBER = 3  # the output that counts detections
@@ -106,7 +101,7 @@ def _decode(
     return corners
 
 
-Selection = tuple[IntArray, IntArray, IntArray, int]
+Selection = tuple[Int64Array, Int64Array, Int64Array, int]
 """Output rows, the box and the class of each, and the number of detections."""
 
 
@@ -142,7 +137,7 @@ def _suppress(
     boxes: Float32Array,
     scores: Float32Array,
     most: int,
-) -> IntArray:
+) -> Int64Array:
     """Return the boxes, best first and at most `most`, that overlap no better one by more than the threshold."""
     candidates = np.flatnonzero(scores >= np.float32(chosen_by.nms_score_threshold))
     candidates = candidates[decreasing(scores[candidates])]

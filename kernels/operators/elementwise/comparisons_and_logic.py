@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from npusim.isa.arithmetic.integer import Int64Array, multiply_by_quantized_multiplier, quantize_multiplier
-from npusim.isa.base.tensor import Array
+from npusim.isa.arithmetic.integer import multiply_by_quantized_multiplier, quantize_multiplier
+from npusim.isa.base.tensor import Array, Int64Array
 from npusim.kernels.lowering.elementwise_work import broadcast_on_npu, lower_comparison, lower_truths
 from npusim.kernels.lowering.float_lanes import float_binary_lowering, whole_binary_lowering
 from npusim.kernels.lowering.work import Parts

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from npusim.isa.arithmetic.integer import IntArray, clamp, rounding_divide
+from npusim.isa.arithmetic.integer import clamp, rounding_divide
 from npusim.isa.base.elements import Workload
-from npusim.isa.base.tensor import Array
+from npusim.isa.base.tensor import Array, IntArray
 from npusim.isa.hardware.hardware import Hardware
 from npusim.kernels.lowering.float_lanes import lower_float_pool, on_float_lanes
 from npusim.kernels.lowering.quantized_in_float32 import (

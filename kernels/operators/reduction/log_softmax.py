@@ -10,9 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from npusim.isa.arithmetic.float_codes import Float32Array
 from npusim.isa.arithmetic.integer import quantize_multiplier
-from npusim.isa.base.tensor import Array
+from npusim.isa.base.tensor import Array, Float32Array, Int64Array
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.rows import FUNCTIONS, Softmax
 from npusim.kernels.lowering.float_lanes import float_softmax_lowering
@@ -21,7 +20,7 @@ from npusim.kernels.lowering.work import Parts
 from npusim.kernels.operator import rules
 from npusim.kernels.operator.axes import an_axis, axis_of
 from npusim.kernels.operator.element_types import alike
-from npusim.kernels.operator.fixed_point import FixedPoint, Int64Array, divide_by_power
+from npusim.kernels.operator.fixed_point import FixedPoint, divide_by_power
 from npusim.kernels.operator.operands import (
     by_type,
     elementwise,

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from npusim.isa.arithmetic.float_codes import Float32Array, sum_in_order
+from npusim.isa.arithmetic.float_codes import sum_in_order
 from npusim.isa.arithmetic.integer import quantize_multiplier
 from npusim.isa.arithmetic.interpolated import softmax_of_int16, softmax_tables
-from npusim.isa.base.tensor import Array
+from npusim.isa.base.tensor import Array, Float32Array, Int64Array
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.lanes import format_of
 from npusim.isa.instructions.region import Space
@@ -31,7 +31,7 @@ from npusim.kernels.operator import rules
 from npusim.kernels.operator.axes import Along, an_axis, axis_of
 from npusim.kernels.operator.element_types import alike
 from npusim.kernels.operator.expansion import Expansion
-from npusim.kernels.operator.fixed_point import FixedPoint, Int64Array, divide_by_power
+from npusim.kernels.operator.fixed_point import FixedPoint, divide_by_power
 from npusim.kernels.operator.float_steps import FloatSteps
 from npusim.kernels.operator.fused import finish_steps, only_codes
 from npusim.kernels.operator.operands import (

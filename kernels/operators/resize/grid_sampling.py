@@ -7,10 +7,9 @@ from math import prod
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from npusim.isa.base.elements import Workload
-from npusim.isa.base.tensor import Array
+from npusim.isa.base.tensor import Array, Float32Array
 from npusim.kernels.operator import parameters, rules
 from npusim.kernels.operator.element_types import alike
 from npusim.kernels.operator.operands import by_type, elementwise, input_type, input_value, with_halves
@@ -19,8 +18,6 @@ from npusim.kernels.operator.parameters import Sizes
 from npusim.kernels.operators.movement.indexing import checked
 
 _OPERATIONS_PER_PIXEL = 8  # four products and sums
-
-Floats = NDArray[np.float32]
 
 
 class GridSampleParameters(parameters.Parameters):
@@ -56,7 +53,7 @@ def _floats(call: Call[GridSampleParameters], values: Values) -> list[Array]:
     return [total]
 
 
-def _place(at: Floats, size: int, parameters: GridSampleParameters) -> Floats:
+def _place(at: Float32Array, size: int, parameters: GridSampleParameters) -> Float32Array:
     """Return the positions of -1..1 along an axis in pixels."""
     last, half = np.float32(size - 1), np.float32(0.5)
     unit = (at + 1) * half
@@ -72,16 +69,16 @@ def _place(at: Floats, size: int, parameters: GridSampleParameters) -> Floats:
     return np.asarray(place, np.float32)
 
 
-def _reflected(place: Floats, span: np.float32) -> Floats:
+def _reflected(place: Float32Array, span: np.float32) -> Float32Array:
     """Return the positions brought between 0 and the span, as if it were a corridor of mirrors."""
     if span == 0:
         return np.zeros_like(place)
     along = np.abs(place) % (2 * span)
-    reflected: Floats = np.minimum(along, 2 * span - along)
+    reflected: Float32Array = np.minimum(along, 2 * span - along)
     return reflected
 
 
-def _read(image: Floats, y: Floats, x: Floats) -> Floats:
+def _read(image: Float32Array, y: Float32Array, x: Float32Array) -> Float32Array:
     """Return the pixels at whole positions [n, rows, columns]; 0 outside, and where a position is none."""
     _, height, width, _ = image.shape
     inside = (y >= 0) & (y < height) & (x >= 0) & (x < width)

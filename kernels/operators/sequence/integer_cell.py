@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from npusim.isa.arithmetic.integer import multiply_by_quantized_multiplier, quantize_multiplier
-from npusim.isa.base.tensor import Array
-from npusim.kernels.operator.fixed_point import Int64Array
+from npusim.isa.base.tensor import Array, Int64Array
 from npusim.kernels.operator.inverse_root import inverse_root
 from npusim.kernels.operator.operands import input_type, input_value, quantization
 from npusim.kernels.operator.operator import Call, Values

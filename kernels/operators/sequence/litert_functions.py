@@ -12,11 +12,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from npusim.isa.base.tensor import Float32Array
 from npusim.kernels.operators.sequence import recurrence
-
-Float32Array = NDArray[np.float32]
 
 _PACKET = 4
 """Number of values in an SSE register."""

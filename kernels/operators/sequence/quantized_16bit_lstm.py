@@ -16,10 +16,9 @@ import numpy as np
 
 from npusim.isa.arithmetic.integer import multiply_by_quantized_multiplier, quantize_multiplier
 from npusim.isa.base.elements import Workload
-from npusim.isa.base.tensor import Array, Quantization, TensorType
+from npusim.isa.base.tensor import Array, Int64Array, Quantization, TensorType
 from npusim.kernels.operator import rules
 from npusim.kernels.operator.expansion import Expansion
-from npusim.kernels.operator.fixed_point import Int64Array
 from npusim.kernels.operator.operands import elementwise, input_type, input_value, known, quantization
 from npusim.kernels.operator.operator import Call, Operator, Shapes, Values
 from npusim.kernels.operator.rescale import MOST_LEFT

@@ -14,11 +14,11 @@ import numpy as np
 from npusim.isa.arithmetic.integer import multiply_by_quantized_multiplier
 from npusim.isa.base.elements import Workload
 from npusim.isa.base.plain_values import Between
-from npusim.isa.base.tensor import Array
+from npusim.isa.base.tensor import Array, Int64Array
 from npusim.isa.instructions.cell import MOST_STATE_INTEGER_BITS
 from npusim.kernels.lowering.cell_work import lower_lstm_step
 from npusim.kernels.operator import parameters
-from npusim.kernels.operator.fixed_point import FixedPoint, Int64Array, divide_by_power
+from npusim.kernels.operator.fixed_point import FixedPoint, divide_by_power
 from npusim.kernels.operator.operands import code_range, elementwise, input_type, input_value
 from npusim.kernels.operator.operator import Call, Lowering, Operator, Shapes, Values
 from npusim.kernels.operator.parameters import Count, Size

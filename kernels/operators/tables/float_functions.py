@@ -12,13 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from npusim.isa.base.tensor import Float32Array, Float64Array
 from npusim.kernels.operator.float_steps import FloatSteps
 from npusim.kernels.operator.operands import code_range, quantization
 from npusim.kernels.operator.operator import Call, Operator
 from npusim.kernels.operator.parameters import Parameters
 from npusim.kernels.operators.tables.lookup import (
-    Float32Array,
-    Float64Array,
     Steps,
     float_function,
     of_whole_numbers,

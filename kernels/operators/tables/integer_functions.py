@@ -13,7 +13,6 @@ from typing import Annotated, Any
 import numpy as np
 
 from npusim.isa.arithmetic.integer import (
-    IntArray,
     codes_of_reals,
     multiply_by_quantized_multiplier,
     quantize_multiplier,
@@ -22,7 +21,7 @@ from npusim.isa.arithmetic.integer import (
 )
 from npusim.isa.arithmetic.interpolated import HIGH, LOW, logistic_table, logistic_words, tanh_words
 from npusim.isa.base.plain_values import Between
-from npusim.isa.base.tensor import Array
+from npusim.isa.base.tensor import Array, Float32Array, Float64Array, Int64Array, IntArray
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.vector import INT16_TABLES
 from npusim.kernels.lowering.vector_work import int16_passes, lower_int16_table, lower_rescale, lower_table
@@ -44,9 +43,6 @@ from npusim.kernels.operator.parameters import Parameters
 from npusim.kernels.operator.rescale import MOST_LEFT, Multiplier, moved_in_32_bits
 from npusim.kernels.operators.tables.float_functions import gate, gate_in_steps
 from npusim.kernels.operators.tables.lookup import (
-    Float32Array,
-    Float64Array,
-    Int64Array,
     beyond_tables,
     float_function,
     look_up,

@@ -9,13 +9,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from npusim.isa.arithmetic.integer import IntArray, codes_of_reals
+from npusim.isa.arithmetic.integer import codes_of_reals
 from npusim.isa.arithmetic.interpolated import HIGH, LOW, table_of
 from npusim.isa.arithmetic.interpolated import look_up as interpolation
 from npusim.isa.arithmetic.real import UNARY_BY_NAME
-from npusim.isa.base.tensor import Array
+from npusim.isa.base.tensor import Array, Float32Array, Float64Array, Int64Array, IntArray
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.vector import INT16_TABLES
 from npusim.kernels.lowering.float_lanes import lower_float_unary, on_float_lanes
@@ -39,10 +38,6 @@ from npusim.kernels.operator.operands import (
 from npusim.kernels.operator.operator import Call, Lowering, Operator, Reference, Rule, Values, literal
 from npusim.kernels.operator.parameters import Parameters
 from npusim.kernels.operator.rescale import sound_scales
-
-Int64Array = NDArray[np.int64]
-Float32Array = NDArray[np.float32]
-Float64Array = NDArray[np.float64]
 
 _BEYOND_CODES = (-(1 << 16), 1 << 16)
 """Steps that lead out of the quantized range from every zero point."""

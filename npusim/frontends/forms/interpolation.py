@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npusim.frontends.forms.conversion import Conversion
+from npusim.isa.base.tensor import Float32Array
 
-Floats = NDArray[np.float32]
 Places = NDArray[np.int64]
 
 _ONE, _HALF = np.float32(1), np.float32(0.5)
@@ -37,7 +37,7 @@ class Taps(NamedTuple):
     """The source elements of each result element of a resized axis, and their weights: [length, taps] each."""
 
     places: Places
-    weights: Floats
+    weights: Float32Array
 
 
 TRANSFORMATIONS = (
@@ -46,7 +46,7 @@ TRANSFORMATIONS = (
 )
 
 
-def positions(axis: Axis, rule: str) -> Floats:
+def positions(axis: Axis, rule: str) -> Float32Array:
     """Return the position of each result element along the source axis; rule: one of `TRANSFORMATIONS`, as in ONNX."""
     at = np.arange(axis.length, dtype=np.float32)
     size, count = np.float32(axis.size), np.float32(axis.length)
@@ -108,7 +108,7 @@ def cubic(axis: Axis, rule: str, a: float, exclude_outside: bool) -> Taps:
     return Taps(np.clip(places, 0, axis.size - 1), weights)
 
 
-def _cubic_weights(s: Floats, a: np.float32) -> Floats:
+def _cubic_weights(s: Float32Array, a: np.float32) -> Float32Array:
     """Return Keys' cubic kernel at distances 1 + s, s, 1 - s and 2 - s."""
     two, three, four, five, eight = (np.float32(number) for number in (2, 3, 4, 5, 8))
     r = _ONE - s
