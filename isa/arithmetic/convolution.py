@@ -62,7 +62,7 @@ class _Window(NamedTuple):
         The extent of the result is at most the image plus twice the distance from the first to the last output. Its
         pads may be negative: the window then begins inside the image.
         """
-        axes = [_Axis(*each) for each in zip(image, *self, strict=False)]
+        axes = [_Axis(*sizes) for sizes in zip(image, *self, strict=False)]
         if all(axis.within_reach for axis in axes):
             return self, _WHOLE
         first, second = (axis.clipped() for axis in axes)

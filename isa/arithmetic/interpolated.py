@@ -29,7 +29,7 @@ def table_of(
     function: Function, first: Real, last: Real, factor: Real, dtype: type[Any] = np.float64
 ) -> Int64Array:
     """Return the table entries for arguments from `first` to `last`, times `factor`, computed in `dtype`."""
-    begin, end, scale = (dtype(each) for each in (first, last, factor))
+    begin, end, scale = (dtype(bound) for bound in (first, last, factor))
     step = (end - begin) / dtype(ENTRIES - 1)
     numbers: NDArray[Any] = np.arange(ENTRIES - 1).astype(dtype)
     with np.errstate(all="ignore"):

@@ -89,9 +89,9 @@ def lengths(weights: NDArray[Any], zero_point: int, skips: bool = False) -> Leng
     result: Lengths | None = _MEMO.get(key)
     if result is None:
         result = packing.lengths(weights, zero_point, skips)
-        for each in result:
-            each.flags.writeable = False
-        _MEMO.keep(key, result, sum(each.nbytes for each in result))
+        for array in result:
+            array.flags.writeable = False
+        _MEMO.keep(key, result, sum(array.nbytes for array in result))
     return result
 
 

@@ -157,9 +157,9 @@ def _with_slots(cls: type, names: list[str], body: dict[str, Any]) -> type:
     body["__slots__"] = tuple(name for name in names if name not in taken)
     for name in ("__dict__", "__weakref__"):
         body.pop(name, None)
-    made = type(cls)(cls.__name__, cls.__bases__, body)
-    made.__qualname__ = cls.__qualname__
-    return made
+    slotted = type(cls)(cls.__name__, cls.__bases__, body)
+    slotted.__qualname__ = cls.__qualname__
+    return slotted
 
 
 def _freeze(cls: Any, names: frozenset[str]) -> None:

@@ -118,7 +118,7 @@ class Standing:
 
         It holds if every changed key has a value that the agreement covers.
         """
-        agreement = next((each for each in self.agreements if each.quantity == quantity), None)
+        agreement = next((stated for stated in self.agreements if stated.quantity == quantity), None)
         if agreement is None or not all(agreement.covers(path, value) for path, value in self.changed):
             return None
         return agreement
@@ -194,7 +194,7 @@ def of_core(core: str) -> tuple[Agreement, float] | None:
     It is the agreement of the preset with the core's name, in which the host computes everything. None if there is no
     such agreement.
     """
-    agreement = next((each for each in agreements(core) if each.quantity == "latency"), None)
+    agreement = next((stated for stated in agreements(core) if stated.quantity == "latency"), None)
     return None if agreement is None else (agreement, hardware(agreement.preset).clock_mhz)
 
 

@@ -221,9 +221,9 @@ def _flat(table: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
         if isinstance(item, Mapping):
             yield from _flat(item, f"{prefix}{key}.")
         elif not prefix and key == MEMORY and isinstance(item, list):
-            for each in item:
-                if isinstance(each, Mapping):
-                    yield from _flat(each, f"{MEMORY}.{each.get('name')}.")
+            for element in item:
+                if isinstance(element, Mapping):
+                    yield from _flat(element, f"{MEMORY}.{element.get('name')}.")
         else:
             yield prefix + key, item
 

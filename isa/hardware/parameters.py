@@ -60,22 +60,22 @@ def parameters(of: Hardware | None = None) -> tuple[Parameter, ...]:
     """
     names = [memory.name for memory in of.memory] if of else []
     all_parameters = _schema_parameters()
-    return tuple(each for each in all_parameters if not each.path.startswith(f"{MEMORY}.")) + tuple(
-        replace(each, path=f"{MEMORY}.{name}.{each.path.rpartition('.')[2]}")
+    return tuple(row for row in all_parameters if not row.path.startswith(f"{MEMORY}.")) + tuple(
+        replace(row, path=f"{MEMORY}.{name}.{row.path.rpartition('.')[2]}")
         for name in names
-        for each in memory_parameters()
+        for row in memory_parameters()
     )
 
 
 def parameters_read(by: Hardware) -> tuple[Parameter, ...]:
     """Return the keys that a machine reads; changing any other key has no effect on it."""
     reasons = unread(by)
-    return tuple(each for each in parameters(by) if not why_unread(by, each.path, reasons))
+    return tuple(row for row in parameters(by) if not why_unread(by, row.path, reasons))
 
 
 def memory_parameters() -> tuple[Parameter, ...]:
     """Return the keys of a further memory, with `ANY_NAME` in place of its name."""
-    return tuple(each for each in _schema_parameters() if each.path.startswith(f"{MEMORY}."))
+    return tuple(row for row in _schema_parameters() if row.path.startswith(f"{MEMORY}."))
 
 
 @cache
@@ -110,7 +110,7 @@ def _below(path: str, field: Field) -> str:
 @cache
 def known_paths() -> dict[str, Parameter]:
     """Map the path of every key to its parameter; paths of memories contain `ANY_NAME`."""
-    return {each.path: each for each in _schema_parameters()}
+    return {row.path: row for row in _schema_parameters()}
 
 
 def parameter(path: str) -> Parameter | None:
@@ -138,9 +138,9 @@ def _conditions_of(table: type[Section], prefix: str) -> Iterator[tuple[str, Rea
 def unread(hardware: Hardware) -> dict[str, str]:
     """Map each key or table that nothing in a machine reads to the reason, which names the keys that count instead."""
     reasons: dict[str, str] = {}
-    for path, each in _conditions().items():
+    for path, conditions in _conditions().items():
         for name in _names(hardware, path):
-            reason = _reason(hardware, name, each)
+            reason = _reason(hardware, name, conditions)
             if reason:
                 reasons[name] = reason
     return reasons
@@ -216,7 +216,7 @@ def _reset(table: Any, key: str, *below: str) -> Any:
     if not below:
         value = type(table).model_fields[key].default
     elif isinstance(value, tuple):
-        value = tuple(_reset(each, *below[1:]) if each.name == below[0] else each for each in value)
+        value = tuple(_reset(memory, *below[1:]) if memory.name == below[0] else memory for memory in value)
     elif value is not None:
         value = _reset(value, *below)
     return table if value == getattr(table, key) else table.model_copy(update={key: value})

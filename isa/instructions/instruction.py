@@ -121,7 +121,7 @@ class Instruction:
     @classmethod
     def execute_together(cls, kin: Sequence[Any], memory: Memory) -> list[list[Write]]:
         """Execute instructions of one kin. Read all operands now; return the writes of each instruction."""
-        return [each.execute(memory) for each in kin]
+        return [instruction.execute(memory) for instruction in kin]
 
     def cost(self, context: Context) -> Cost:
         """Return cycles and actions. They depend only on the fields and the hardware, never on data."""

@@ -212,10 +212,10 @@ class _Layout(NamedTuple):
 
     def instruction(self, waits: Waits, fields: Iterable[int]) -> Instruction:
         """Build an instruction in a third of the time of its `__init__`, which takes a keyword per field."""
-        made = object.__new__(self.row)
+        instruction = object.__new__(self.row)
         for put, value in zip(self.setters, (waits, *fields), strict=True):
-            put(made, value)
-        return made
+            put(instruction, value)
+        return instruction
 
     def waiting(self, instruction: Instruction, waits: Waits) -> Instruction:
         """Return an instruction with its waits replaced; the same instruction if they are equal."""
@@ -272,42 +272,48 @@ def encode_rows(
     cls: type[Instruction], instructions: Sequence[Instruction], waits: Sequence[Waits]
 ) -> Words | None:
     """Return the words of instructions of one class with the given waits; None if a value does not fit its field."""
-    of = _layout_of(cls)
+    layout = _layout_of(cls)
     try:
         numbers = [
-            (*chain.from_iterable(needed), *_UNUSED[len(needed)], *of.values(each))
-            for each, needed in zip(instructions, waits, strict=True)
+            (*chain.from_iterable(needed), *_UNUSED[len(needed)], *layout.values(instruction))
+            for instruction, needed in zip(instructions, waits, strict=True)
         ]
         values = np.array(numbers, np.int64)
     except (OverflowError, IndexError):  # a value that does not even fit numpy's 64 bits; too many waits
         return None
-    if (values < of.low).any() or (values > of.high).any():
+    if (values < layout.low).any() or (values > layout.high).any():
         return None
     used = _waits_used(values)
-    if used is None or used != [len(each) for each in waits]:
+    if used is None or used != [len(needed) for needed in waits]:
         return None
-    plain = values.astype(np.uint64) & of.masks
+    plain = values.astype(np.uint64) & layout.masks
     words = np.zeros((len(instructions), LANES), "<u8")
-    words[:, : len(of.first)] = np.bitwise_or.reduceat(plain << of.shifts, of.first, axis=1)
-    words[:, of.lanes[of.split] + 1] |= plain[:, of.split] >> (np.uint64(LANE_BITS) - of.shifts[of.split])
+    words[:, : len(layout.first)] = np.bitwise_or.reduceat(plain << layout.shifts, layout.first, axis=1)
+    words[:, layout.lanes[layout.split] + 1] |= plain[:, layout.split] >> (
+        np.uint64(LANE_BITS) - layout.shifts[layout.split]
+    )
     words[:, 0] |= np.uint64(cls.opcode)
     return words
 
 
 def decode_rows(cls: type[Instruction], words: Words) -> list[Instruction] | None:
     """Return the instructions of words with the opcode of `cls`; None if a word is invalid."""
-    used, of = used_bits(cls), _layout_of(cls)
+    used, layout = used_bits(cls), _layout_of(cls)
     for lane in range(used // LANE_BITS, LANES):
         if (words[:, lane] >> np.uint64(max(used - lane * LANE_BITS, 0))).any():
             return None
-    plain = words[:, of.lanes] >> of.shifts
-    plain[:, of.split] |= words[:, of.lanes[of.split] + 1] << (np.uint64(LANE_BITS) - of.shifts[of.split])
-    values = ((plain & of.masks).astype(np.int64) ^ of.signs) - of.signs
+    plain = words[:, layout.lanes] >> layout.shifts
+    plain[:, layout.split] |= words[:, layout.lanes[layout.split] + 1] << (
+        np.uint64(LANE_BITS) - layout.shifts[layout.split]
+    )
+    values = ((plain & layout.masks).astype(np.int64) ^ layout.signs) - layout.signs
     waits = _waits_used(values)
-    if waits is None or (values > of.high).any():
+    if waits is None or (values > layout.high).any():
         return None
     return [
-        of.instruction(tuple(zip(row[0 : 2 * used : 2], row[1 : 2 * used : 2], strict=True)), row[_NUMBERS:])
+        layout.instruction(
+            tuple(zip(row[0 : 2 * used : 2], row[1 : 2 * used : 2], strict=True)), row[_NUMBERS:]
+        )
         for row, used in zip(values.tolist(), waits, strict=True)
     ]
 

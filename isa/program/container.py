@@ -99,7 +99,7 @@ def dumps(program: Program) -> bytes:
 def loads(data: bytes) -> Program:
     """Read a program from the bytes of a file and check it. Raises ProgramError."""
     bodies = _FILE.bodies(data)
-    raw = {each.field: each.read(bodies[each.field]) for each in RAW}
+    raw = {section.field: section.read(bodies[section.field]) for section in RAW}
     metadata = _metadata(bytes(bodies[METADATA]))
     if isinstance(metadata, dict) and BLANK in metadata:
         if raw["constants"]:

@@ -199,14 +199,14 @@ def link(executable: Executable) -> Linked:
         ends |= {space: bases[-1][space] + size for space, size in window.items() if size}
     linked = Linked(executable.programs, tuple(bases), {}, ends)
     between = dict.fromkeys(step for step in walk(executable.steps) if not isinstance(step, Launch))
-    made, glue = list[Program](), dict[Transfer | If | While, int]()
+    added, glue = list[Program](), dict[Transfer | If | While, int]()
     code_space = hardware.holder("code")
     for step in between:
         address = -(-ends[code_space] // stripes[code_space]) * stripes[code_space]
         program = _glue(executable, step, linked, ends, address)
         ends = ends | {code_space: address + program.code_size_bytes}
-        glue[step] = len(executable.programs) + len(made)
-        made.append(program)
+        glue[step] = len(executable.programs) + len(added)
+        added.append(program)
     for space, end in ends.items():
         capacity = hardware.memory_bytes(space)
         end -= executable.spared_bytes(space)
@@ -215,7 +215,7 @@ def link(executable: Executable) -> Linked:
             if space == Space.DRAM:
                 fault = beyond_dram(end, capacity)
             raise ProgramError(f"{printable(executable.name)}: {fault}")
-    return Linked((*executable.programs, *made), tuple(bases), glue, ends)
+    return Linked((*executable.programs, *added), tuple(bases), glue, ends)
 
 
 def _glue(
@@ -266,20 +266,20 @@ class _Glue(NamedTuple):
 
 def _transfer(executable: Executable, step: Transfer, linked: Linked) -> _Glue:
     """Return copies, distributed over all DMA channels in turn, after a handover if the step has one."""
-    made = _Glue([], [])
+    glue = _Glue([], [])
     waits: Waits = ()
     if step.handover:
         name, work = f"{step.name}/handover", Workload("handover")
         call = HostCall(name, HANDOVER, {}, (), (), work, "the next device is another one")
-        made = _Glue([Call(index=0)], [Layer(name, HANDOVER, "host", work)], (call,))
+        glue = _Glue([Call(index=0)], [Layer(name, HANDOVER, "host", work)], (call,))
         waits = ((Unit.HOST, 1),)
         if not step.moves:
-            return made
+            return glue
     size_bytes = sum(source.tensor.type.size_bytes for source, _ in step.moves)
     work = Workload("move", input_bytes=size_bytes, output_bytes=size_bytes)
-    made.layers.append(Layer(step.name, "transfer", "dma", work))
+    glue.layers.append(Layer(step.name, "transfer", "dma", work))
     channels = executable.hardware.dma.channels
-    made.code.extend(
+    glue.code.extend(
         Copy(
             waits=waits,
             channel=number % channels,
@@ -292,7 +292,7 @@ def _transfer(executable: Executable, step: Transfer, linked: Linked) -> _Glue:
         for number, (source, target) in enumerate(step.moves)
         if source.tensor.type.size_bytes
     )
-    return made
+    return glue
 
 
 def _decision(executable: Executable, step: If | While, linked: Linked) -> _Glue:

@@ -283,10 +283,10 @@ class Program:
     @property
     def unknown_operators(self) -> dict[str, int]:
         """Return the operators that npusim does not have, with their counts; they are timed but not computed."""
-        found = Counter(
+        counts = Counter(
             layer.op.removeprefix(UNKNOWN) for layer in self.layers if layer.op.startswith(UNKNOWN)
         )
-        return dict(sorted(found.items()))
+        return dict(sorted(counts.items()))
 
     @property
     def state_names(self) -> tuple[str, ...]:

@@ -133,7 +133,8 @@ def _annotations(kind: Any) -> dict[str, Any]:
 def _dataclass_codec(kind: type) -> Codec:
     names = [field.name for field in dataclasses.fields(kind)]
     writers = [
-        (each.name, each.default, field_codec(kind, each.name).write) for each in dataclasses.fields(kind)
+        (member.name, member.default, field_codec(kind, member.name).write)
+        for member in dataclasses.fields(kind)
     ]
     check = _CHECKS.get(kind)
 
@@ -165,8 +166,10 @@ def _readers(kind: type, names: tuple[str, ...]) -> tuple[dict[str, Callable[[An
     """Return the reader of each field, and the fields that have no default."""
     fields = [field for field in dataclasses.fields(kind) if field.name in names]
     missing = dataclasses.MISSING
-    needed = [each.name for each in fields if each.default is missing and each.default_factory is missing]
-    return {each.name: field_codec(kind, each.name).read for each in fields}, needed
+    needed = [
+        member.name for member in fields if member.default is missing and member.default_factory is missing
+    ]
+    return {member.name: field_codec(kind, member.name).read for member in fields}, needed
 
 
 def _read_fields(kind: type, values: object, names: list[str], complete: bool = True) -> dict[str, Any]:

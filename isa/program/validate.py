@@ -36,13 +36,13 @@ def validate(program: Program, instructions: Sequence[Instruction]) -> None:
     a DMA channel or host call that does not exist, waits for more completions than possible, and layer or tensor
     tables that do not fit.
     """
-    found = find_violation(program, instructions)
-    if found is None:
+    violation = find_violation(program, instructions)
+    if violation is None:
         return
     where = printable(program.name)
-    if found.instruction is not None:
-        where += f": instruction {found.instruction} ({instructions[found.instruction].mnemonic})"
-    raise ProgramError(f"{where}: {found.text}")
+    if violation.instruction is not None:
+        where += f": instruction {violation.instruction} ({instructions[violation.instruction].mnemonic})"
+    raise ProgramError(f"{where}: {violation.text}")
 
 
 def find_violation(program: Program, instructions: Sequence[Instruction]) -> Violation | None:
@@ -50,13 +50,13 @@ def find_violation(program: Program, instructions: Sequence[Instruction]) -> Vio
     for text in _table_faults(program):
         return Violation(None, text)
     totals = [0] * len(Unit)
-    for each in instructions:
-        totals[each.unit] += 1
+    for instruction in instructions:
+        totals[instruction.unit] += 1
     context = program.context
     completions = tuple(totals[producer] for producer in PRODUCERS)
     rooms = {space: program.memory_bytes(space) for space in program.hardware.spaces}
-    for index, each in enumerate(instructions):
-        for text in _instruction_faults(program, context, each, completions, rooms):
+    for index, instruction in enumerate(instructions):
+        for text in _instruction_faults(program, context, instruction, completions, rooms):
             return Violation(index, text)
     return None
 
@@ -64,7 +64,7 @@ def find_violation(program: Program, instructions: Sequence[Instruction]) -> Vio
 def _instruction_faults(
     program: Program,
     context: Context,
-    each: Instruction,
+    instruction: Instruction,
     completions: tuple[int, ...],
     rooms: Mapping[Space, int],
 ) -> Iterator[str]:
@@ -73,15 +73,15 @@ def _instruction_faults(
     completions: maximum number of completions per producer.
     rooms: bytes of each memory that the program may touch.
     """
-    yield from each.faults()
-    yield from each.misfits(context)
-    for unit, count in each.waits:
+    yield from instruction.faults()
+    yield from instruction.misfits(context)
+    for unit, count in instruction.waits:
         if count > completions[unit]:
             yield (
                 f"waits for {count} completions of {UNIT_NAMES[PRODUCERS[unit]]}, "
                 f"which executes {completions[unit]} instructions"
             )
-    reads, writes = each.regions(context)
+    reads, writes = instruction.regions(context)
     for region in (*reads, *writes):
         size = rooms.get(region.space)
         if size is None:
@@ -178,8 +178,8 @@ def _outside(program: Program, space: int, address: int, size_bytes: int) -> str
     """Return a fault if a range of bytes is not inside its memory, else None."""
     if not 0 <= space < len(program.hardware.spaces):
         return f"lies in memory {space}: {_no_memory(program, space)}"
-    there = program.hardware.memory_bytes(Space(space)) + program.spared_bytes(Space(space))
-    room = min(program.memory_bytes(Space(space)), there)
+    memory_bytes = program.hardware.memory_bytes(Space(space)) + program.spared_bytes(Space(space))
+    room = min(program.memory_bytes(Space(space)), memory_bytes)
     if 0 <= address <= room - size_bytes:
         return None
     name = program.hardware.memory_name(Space(space))

@@ -103,8 +103,8 @@ def _record(directive: str, plain: Mapping[str, Any]) -> str:
 def _code_lines(program: Program, instructions: list[Instruction], only: int | None = None) -> Iterator[str]:
     counts = [0] * len(Unit)
     current = -1
-    for index, (each, layer) in enumerate(zip(instructions, program.layer_of.tolist(), strict=True)):
-        counts[each.unit] += 1
+    for index, (instruction, layer) in enumerate(zip(instructions, program.layer_of.tolist(), strict=True)):
+        counts[instruction.unit] += 1
         if only not in (None, layer):
             continue
         if layer != current:
@@ -113,7 +113,8 @@ def _code_lines(program: Program, instructions: list[Instruction], only: int | N
             yield (
                 f"{FOR} {layer}  {COMMENT} {printable(of.op)} {to_json(of.name)}" if of else f"{FOR} {layer}"
             )
-        yield f"  {format_instruction(each)}  {COMMENT} {index} {UNIT_NAMES[each.unit]} {counts[each.unit]}"
+        number = f"{index} {UNIT_NAMES[instruction.unit]} {counts[instruction.unit]}"
+        yield f"  {format_instruction(instruction)}  {COMMENT} {number}"
 
 
 def _constant_rows(program: Program) -> Iterator[str]:

@@ -45,7 +45,7 @@ def parse_instruction(text: str) -> Instruction:
 
     Raises ProgramError that says what the line contains and what is allowed.
     """
-    before, found, after = _split(text)
+    before, separator, after = _split(text)
     mnemonic, *assignments = before
     former = FORMER.get(mnemonic, Former(mnemonic))
     row = by_mnemonic().get(former.mnemonic)
@@ -66,7 +66,7 @@ def parse_instruction(text: str) -> Instruction:
             values[field] = _field_value(mnemonic, specs[field], written)
     for name, value in former.fixed.items():
         values.setdefault(name, _field_value(mnemonic, specs[name], value))
-    values["waits"] = _waits(mnemonic, after) if found else ()
+    values["waits"] = _waits(mnemonic, after) if separator else ()
     return row(**values)
 
 

@@ -100,7 +100,7 @@ def counted_actions(row: type[Instruction]) -> tuple[list[str], bool]:
 
 def full_hardware() -> Hardware:
     """Return a machine with every optional feature: no number is zero where zero would mean its absence."""
-    options = {each.path: 1 for each in parameters() if type(each.default) is int and each.default == 0}
+    options = {row.path: 1 for row in parameters() if type(row.default) is int and row.default == 0}
     columns = dict.fromkeys(("mac_array.float16_columns", "mac_array.float32_columns"), 4)  # can be halved
     blocks = {"mac_array.weight_blocks": "both"}
     return change(Hardware(name="full"), options | columns | blocks, all_read=False)
@@ -150,7 +150,7 @@ def _lines() -> Iterator[str]:
     for module in (beats, packing, mac_timing, arithmetic):
         yield from _chapter(module)
     yield from ("", "## Actions", "", "What instructions count; the energy table prices each.", "")
-    actions = ((f"`{each.name}`", each.component, each.unit, each.doc) for each in ACTIONS)
+    actions = ((f"`{action.name}`", action.component, action.unit, action.doc) for action in ACTIONS)
     yield from _table(("action", "component", "counted per", "what happens"), actions)
 
 
@@ -203,7 +203,7 @@ def _instruction(row: type[Instruction]) -> Iterator[str]:
         yield ""
     yield f"*Effect.* {_joined(row.execute)}"
     yield ""
-    yield f"*Occupancy.* {' '.join(_joined(each) for each in _occupancy(row))}"
+    yield f"*Occupancy.* {' '.join(_joined(text) for text in _occupancy(row))}"
     yield ""
     names, uses_dram = counted_actions(row)
     counted = [f"`{name}`" for name in names] + (["those of the DRAM port"] if uses_dram else [])

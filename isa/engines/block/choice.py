@@ -41,14 +41,14 @@ def by_parts(shape: BlockShape, problem: Problem) -> bool:
 
     It is if it has few input channels, or if it then uses a larger share of each step.
     """
-    each = shape.depth_first_channels // shape.part_kernel_elements
+    channels = shape.depth_first_channels // shape.part_kernel_elements
     depth, elements = problem.ifm_depth, problem.kernel_height * problem.kernel_width
     if problem.by_channel:
         return False
-    if depth <= each:
+    if depth <= channels:
         return True
     used = depth / rounded(depth, shape.depth_first_channels)
-    steps = rounded(depth, each) * rounded(elements, shape.part_kernel_elements)
+    steps = rounded(depth, channels) * rounded(elements, shape.part_kernel_elements)
     return bool(depth * elements / steps >= used)
 
 

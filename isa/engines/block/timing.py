@@ -175,8 +175,8 @@ def _work(shape: BlockShape, problem: Problem, block: Block) -> _Work:
     if problem.by_channel:
         counts, deep, times, seen = [-(-size // shape.depthwise_elements) for size in sizes], 1, 1, 0
     elif block.part_kernel:
-        each = shape.depth_first_channels // shape.part_kernel_elements
-        counts, deep = [-(-size // shape.part_kernel_elements) for size in sizes], -(-seen // each)
+        channels = shape.depth_first_channels // shape.part_kernel_elements
+        counts, deep = [-(-size // shape.part_kernel_elements) for size in sizes], -(-seen // channels)
         times = -(-problem.ifm_depth // seen)
     else:
         counts, deep, times = sizes, 1, -(-problem.ifm_depth // seen)

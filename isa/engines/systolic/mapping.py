@@ -79,7 +79,7 @@ def convolution(
         for part in dict.fromkeys((best, begin))
     ]
     if len(close) > 1:
-        close.sort(key=lambda each: _KINDS[each[1]][1](corner(shape, *each[0]), *work).total)
+        close.sort(key=lambda candidate: _KINDS[candidate[1]][1](corner(shape, *candidate[0]), *work).total)
     part, kind = close[0]
     return kind == "output_stationary", part
 
@@ -167,12 +167,12 @@ def _steady_weights(pixels: int, inner: int, channels: int, shape: ArrayShape) -
     blocks, rest = divmod(pixels, block)
     ranges = -(-channels // all_columns)
     folds, left = divmod(inner, all_rows)
-    beats = -(-columns // weight_port)
+    row_cycles = -(-columns // weight_port)
     array = first = 0
     for rows, count in ((all_rows, folds), (left, 1 if left else 0)):
         if not count:
             continue
-        load = rows * beats + all_rows - rows
+        load = rows * row_cycles + all_rows - rows
         vector = -(-rows // ifm_port)
         first = first or load
         for size, times in ((block, blocks), (rest, 1 if rest else 0)):

@@ -156,7 +156,7 @@ def _parts(total: int, step: int) -> list[tuple[int, int]]:
     return [(size, count) for size, count in ((step, whole), (rest, 1)) if size and count]
 
 
-def _beats(values: int, port: int) -> int:
+def _port_cycles(values: int, port: int) -> int:
     return max(1, -(-values // port))
 
 
@@ -308,7 +308,7 @@ def _occupancy(plan: _Plan, timing: tuple[int, int], fetched: int, folds_per_gro
 
 def _load(shape: ArrayShape, rows: int, channels: int) -> int:
     """Return the cycles to load `rows` rows of weights of `channels` columns and to shift past the other rows."""
-    return rows * _beats(channels, shape.weight_port) + shape.rows - rows
+    return rows * _port_cycles(channels, shape.weight_port) + shape.rows - rows
 
 
 @lru_cache(maxsize=4096)
@@ -322,7 +322,7 @@ def weight_stationary(shape: ArrayShape, pixels: int, inner: int, channels: int)
 
     def folds(block: Block, columns: int) -> list[tuple[_Fold, int]]:
         return [
-            (_Fold(_load(shape, rows, columns), block[0] * _beats(rows, shape.ifm_port)), count)
+            (_Fold(_load(shape, rows, columns), block[0] * _port_cycles(rows, shape.ifm_port)), count)
             for rows, count in inner_parts
         ]
 
@@ -338,8 +338,8 @@ def output_stationary(shape: ArrayShape, pixels: int, inner: int, channels: int)
     """Return the cycles of an output-stationary convolution; the arguments are those of `weight_stationary`."""
 
     def folds(block: Block, columns: int) -> list[tuple[_Fold, int]]:
-        beats = max(_beats(block[0], shape.ifm_port), _beats(columns, shape.weight_port))
-        return [(_Fold(0, inner * beats), 1)]
+        step_cycles = max(_port_cycles(block[0], shape.ifm_port), _port_cycles(columns, shape.weight_port))
+        return [(_Fold(0, inner * step_cycles), 1)]
 
     size = min(shape.rows, shape.half_accumulators)
     blocks = [((rows, 0), count) for rows, count in _parts(pixels, size)]
@@ -376,8 +376,8 @@ def depthwise(shape: ArrayShape, window: Window, channels: int) -> Occupancy:
         size, whole = block
         streamed = []
         for rows, fresh in taps:
-            stream = whole * _beats(rows * columns, shape.ifm_port)
-            stream += (size - whole) * _beats(fresh * columns, shape.ifm_port)
+            stream = whole * _port_cycles(rows * columns, shape.ifm_port)
+            stream += (size - whole) * _port_cycles(fresh * columns, shape.ifm_port)
             streamed.append((_Fold(_load(shape, rows, columns), stream), 1))
         return streamed
 
