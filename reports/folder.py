@@ -54,18 +54,18 @@ def files() -> tuple[ReportFile, ...]:
 def writers(result: RunResult, wanted: Mapping[Path, ReportFile]) -> dict[Path, Writer]:
     """Return the functions that write files of the folder. All of them show the same series, computed once."""
     charts = Charts(result)
-    return {path: partial(each.write, charts) for path, each in wanted.items()}
+    return {path: partial(file.write, charts) for path, file in wanted.items()}
 
 
 def page(given: RunResult | Charts) -> str:
     """Render the page, with the list of the files beside it."""
     names: dict[str, list[str]] = {}
     purposes: dict[str, list[str]] = {}
-    for each in files():
-        if each.name != PAGE:
-            stem = each.name.rpartition(".")[0]
-            names.setdefault(stem, []).append(each.name)
-            purposes.setdefault(stem, []).extend([each.purpose] if each.purpose else [])
+    for file in files():
+        if file.name != PAGE:
+            stem = file.name.rpartition(".")[0]
+            names.setdefault(stem, []).append(file.name)
+            purposes.setdefault(stem, []).extend([file.purpose] if file.purpose else [])
     return html.render(given, [(", ".join(names[stem]), "; ".join(purposes[stem])) for stem in names])
 
 

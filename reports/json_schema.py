@@ -20,7 +20,7 @@ def schema(document: str = "", *, closed: bool = False) -> dict[str, Any]:
     closed: forbid keys that no row names; by default they are allowed, because later versions of npusim may add keys.
     """
     named = {**DOCUMENTS, **PARTS}
-    parts = {name: _object(each, closed) for name, each in named.items()} | {
+    parts = {name: _object(part, closed) for name, part in named.items()} | {
         "hardware": _hardware(Hardware, closed)
     }
     wanted = [document] if document else list(DOCUMENTS)
@@ -116,11 +116,11 @@ def _type(words: str) -> dict[str, Any]:
 def page() -> str:
     """Return the reference of all documents and their parts in Markdown."""
     lines = [_INTRODUCTION]
-    for name, each in DOCUMENTS.items():
-        lines += [f"## {name}", "", f"Written by {each.written_by}.", "", *_table(each)]
+    for name, document in DOCUMENTS.items():
+        lines += [f"## {name}", "", f"Written by {document.written_by}.", "", *_table(document)]
     lines += ["# Parts of documents", "", "`hardware` holds every key of [hardware.md](hardware.md).", ""]
-    for name, each in PARTS.items():
-        lines += [f"## {name}", "", f"Part of: {each.written_by}.", "", *_table(each)]
+    for name, part in PARTS.items():
+        lines += [f"## {name}", "", f"Part of: {part.written_by}.", "", *_table(part)]
     return "\n".join(lines)
 
 

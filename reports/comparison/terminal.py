@@ -103,7 +103,7 @@ def total(rows: Sequence[Row]) -> Row:
     return replace(
         rows[0],
         values=tuple(
-            sum(each or 0 for each in run) for run in zip(*(row.values for row in rows), strict=True)
+            sum(amount or 0 for amount in run) for run in zip(*(row.values for row in rows), strict=True)
         ),
     )
 
@@ -123,7 +123,7 @@ def _rows(title: str, comparison: Comparison, lines: Sequence[Line], width: int)
 def _table(comparison: Comparison, lines: Sequence[Line], width: int) -> Iterable[RenderableType]:
     """Yield tables with the numbers of all runs side by side, as many as the width requires."""
     names = max(len(name) for name, _ in lines) + 2
-    values = max(len(cells.value(row.quantity.kind, each)) for _, row in lines for each in row.values)
+    values = max(len(cells.value(row.quantity.kind, amount)) for _, row in lines for amount in row.values)
     room = (width - names - values - _GAP) // (values + 9 + 2 * _GAP)
     # A terminal too narrow for the baseline shows only the other run and its change.
     first = (0,) if room else ()
@@ -216,8 +216,13 @@ def _pair(rows: Sequence[LayerRow], comparison: Comparison, width: int) -> Rende
     percents = [cells.percent(change) for change in changes]
     reasons = [cells.reason(row, 1, comparison.letters) for row in rows]
     columns += [
-        Column("change", [Text(*each) for each in zip(deltas, styles, strict=True)], True, optional=2),
-        Column("", [Text(*each) for each in zip(percents, styles, strict=True)], True),
+        Column(
+            "change",
+            [Text(*cell) for cell in zip(deltas, styles, strict=True)],
+            True,
+            optional=2,
+        ),
+        Column("", [Text(*cell) for cell in zip(percents, styles, strict=True)], True),
         Column("mostly", [Text(reason, style="dim") for reason in reasons], optional=3),
     ]
     for step in (1, 2, 3):
@@ -231,9 +236,9 @@ def _pair(rows: Sequence[LayerRow], comparison: Comparison, width: int) -> Rende
 
 def _conditions(verdicts: Sequence[Verdict]) -> Iterable[RenderableType]:
     rows = grid("<", "<", "~")
-    for each in verdicts:
-        state = Text("FAILS", style="bold red") if each.fails else Text("passes", style="green")
-        rows.add_row(Text("  ").append_text(state), each.letter, Text(sentence(each)))
+    for verdict in verdicts:
+        state = Text("FAILS", style="bold red") if verdict.fails else Text("passes", style="green")
+        rows.add_row(Text("  ").append_text(state), verdict.letter, Text(sentence(verdict)))
     return titled("Conditions", rows) if verdicts else ()
 
 

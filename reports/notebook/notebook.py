@@ -148,15 +148,15 @@ def what_if(result: WhatIf) -> str:
     """Return the table of what-if changes of hardware parameters."""
     rows = [
         (
-            each.parameter,
-            value(each.before),
-            value(each.after),
-            *map(percent, (each.latency_percent, each.energy_percent, each.area_percent)),
-            per_mm2(each),
+            variant.parameter,
+            value(variant.before),
+            value(variant.after),
+            *map(percent, (variant.latency_percent, variant.energy_percent, variant.area_percent)),
+            per_mm2(variant),
         )
         for chosen in GROUPS
         for group in felt(result, chosen)
-        for each in group.ran
+        for variant in group.ran
     ]
     head = ("parameter", "now", "then", "latency", "energy", "area", "% per mm2")
     title = f"{result.model} on {result.hardware.name}: what if"
@@ -177,11 +177,11 @@ def study(result: Study) -> str:
         (
             str(record.point),
             *(study_page.amount(value, record.values[value.key]) for value in values),
-            *(study_columns.level(point[each.path]) for each in parameters),
+            *(study_columns.level(point[parameter.path]) for parameter in parameters),
         )
         for record, point in zip(shown, points, strict=True)
     ]
-    head = ("point", *(value.label for value in values), *(each.path for each in parameters))
+    head = ("point", *(value.label for value in values), *(parameter.path for parameter in parameters))
     counts = (
         f"{show.plural(len(result.records), 'point')} of {show.whole(result.space.size)}, "
         f"{show.whole(len(result.feasible))} feasible, {show.whole(len(result.front))} on the front"
@@ -203,7 +203,7 @@ def _shares(result: Study) -> str:
     from npusim.reports.study.effects import words_of_share
     from npusim.study.sensitivity import ranked
 
-    keys = [each.key for each in result.objectives]
+    keys = [objective.key for objective in result.objectives]
     rows = [(effects[0].parameter, *map(words_of_share, effects)) for effects in ranked(result.sensitivities)]
     return _table(("parameter", *keys), rows)
 

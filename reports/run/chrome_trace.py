@@ -214,12 +214,12 @@ def producer_of(
     """
     producers = np.full(len(unit), -1, np.int64)
     for other in np.unique(blocked_by[blocked_by >= 0]):
-        there = np.flatnonzero(unit == other)
-        there = there[np.argsort(ended[there], kind="stable")]
+        of_unit = np.flatnonzero(unit == other)
+        of_unit = of_unit[np.argsort(ended[of_unit], kind="stable")]
         waiting = np.flatnonzero(blocked_by == other)
-        last = np.searchsorted(ended[there], ready[waiting], side="right") - 1
+        last = np.searchsorted(ended[of_unit], ready[waiting], side="right") - 1
         exists = last >= 0
-        producers[waiting[exists]] = there[last[exists]]
+        producers[waiting[exists]] = of_unit[last[exists]]
     return producers
 
 
@@ -234,7 +234,7 @@ def _dram_counter(result: RunResult) -> Iterator[Event]:
     kinds = [_kind(source) for source in transfers.sources]
     rates = {}
     for kind in ("read", "write", "instructions"):
-        part = transfers.where(np.array([each == kind for each in kinds], bool)[transfers.source])
+        part = transfers.where(np.array([event == kind for event in kinds], bool)[transfers.source])
         moved = accumulate(part.started, part.ended, part.size_bytes.astype(np.float64), total)
         rates[kind] = np.diff(moved.by(edges)) / seconds
     pid = SYSTEM if result.several_devices else PROCESS

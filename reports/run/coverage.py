@@ -247,19 +247,19 @@ def _document(name: str, rows: Iterable[Mapping[str, Any]]) -> str:
     return json_text({**head, name: list(rows)})
 
 
-def _preset(each: Hardware) -> dict[str, Any]:
-    alone = each.is_host_alone
+def _preset(preset: Hardware) -> dict[str, Any]:
+    alone = preset.is_host_alone
     return {
-        "name": each.name,
-        "description": each.description,
-        "macs_per_cycle": None if alone else each.macs_per_cycle,
-        "clock_mhz": each.clock_mhz,
-        "tops": None if alone else each.tops,
-        "area_mm2": None if alone else area(each).total,
-        "scratchpad_kib": each.scratchpad.size_kib,
-        "host": f"{each.host.threads} x {each.host.core}",
-        "node_nm": each.technology.node_nm,
-        "agreement": standing(each).to_dict(),
+        "name": preset.name,
+        "description": preset.description,
+        "macs_per_cycle": None if alone else preset.macs_per_cycle,
+        "clock_mhz": preset.clock_mhz,
+        "tops": None if alone else preset.tops,
+        "area_mm2": None if alone else area(preset).total,
+        "scratchpad_kib": preset.scratchpad.size_kib,
+        "host": f"{preset.host.threads} x {preset.host.core}",
+        "node_nm": preset.technology.node_nm,
+        "agreement": standing(preset).to_dict(),
     }
 
 

@@ -174,12 +174,12 @@ def roofline(charts: Charts) -> Figure:
         above = 6 + (point.layer.cycles / total * 470) ** 0.5
         axes.annotate(name, at, xytext=(0, above), textcoords="offset points", fontsize=7.5, ha="center",
                       bbox={"facecolor": "white", "alpha": 0.75, "pad": 0.6, "linewidth": 0})  # fmt: skip
-    for before, each in zip((None, *roof.roofs), roof.roofs, strict=False):
-        peak = each.peak_macs_per_cycle
+    for before, line in zip((None, *roof.roofs), roof.roofs, strict=False):
+        peak = line.peak_macs_per_cycle
         axes.axhline(peak, color=FAINT, linewidth=0.8, linestyle=(0, (2, 3)))
         # Between two close lines there is no room for a label.
         close = before is not None and before.peak_macs_per_cycle < 1.6 * peak
-        words = f"{show.digits(peak)} MACs/cycle" + (f", {each.name}" if each.name else "")
+        words = f"{show.digits(peak)} MACs/cycle" + (f", {line.name}" if line.name else "")
         axes.text(
             low * 1.1,
             peak / 1.08 if close else peak * 1.08,
@@ -194,7 +194,9 @@ def roofline(charts: Charts) -> Figure:
     axes.annotate(bandwidth, (middle, middle * roof.bytes_per_cycle), xytext=(6, -4),
                   textcoords="offset points", color=FAINT, va="top")  # fmt: skip
     bounds = dict.fromkeys(point.layer.bound_by for point in roof.points)
-    _legend(figure, {f"bound by {bound_name(each)}": RESOURCE_COLOURS[bound_style(each)] for each in bounds})
+    _legend(
+        figure, {f"bound by {bound_name(bound)}": RESOURCE_COLOURS[bound_style(bound)] for bound in bounds}
+    )
     axes.set(xlabel="MACs per byte of DRAM traffic", ylabel="MACs per cycle")
     axes.xaxis.set_major_formatter("{x:g}")
     axes.yaxis.set_major_formatter("{x:g}")
@@ -360,7 +362,10 @@ def _track(axes: Axes, result: RunResult, row: int, items: Items, colours: Seque
     ]  # fmt: skip
     axes.add_collection(
         PolyCollection(
-            corners, facecolors=[colours[one.kind] for one in rectangles], linewidths=0, antialiaseds=False
+            corners,
+            facecolors=[colours[rectangle.kind] for rectangle in rectangles],
+            linewidths=0,
+            antialiaseds=False,
         )
     )
 

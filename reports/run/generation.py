@@ -59,11 +59,11 @@ def _rows(result: Generation) -> Iterable[tuple[str, str, str]]:
     )
     if len(result.groups) > 1:
         shown = result.groups[:MOST_GROUPS]
-        for each in shown:
+        for step in shown:
             yield (
-                "" if each is not shown[0] else "By position",
-                show.time(each.result.latency_ms),
-                f"with the keys and values of {show.plural(each.past, 'token')}: {show.plural(each.tokens, 'token')}",
+                "" if step is not shown[0] else "By position",
+                show.time(step.result.latency_ms),
+                f"with the keys and values of {show.plural(step.past, 'token')}: {show.plural(step.tokens, 'token')}",
             )
         if len(result.groups) > len(shown):
             yield "", "...", f"{len(result.groups) - len(shown)} more in --json"

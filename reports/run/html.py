@@ -88,11 +88,11 @@ def _context(charts: Charts) -> dict[str, Any]:
         "parameters": [
             (
                 show.printable(name) if result.several_devices else "",
-                each,
-                _parameters(each),
-                *_agreement(each),
+                npu,
+                _parameters(npu),
+                *_agreement(npu),
             )
-            for name, each in result.npus
+            for name, npu in result.npus
         ],
         "made": result.provenance.to_dict(hardware),
     }
@@ -174,11 +174,11 @@ def _partition(result: RunResult) -> list[Part]:
 def _parameters(hardware: Hardware) -> list[tuple[str, list[tuple[str, str, str]]]]:
     """Return name, value and meaning of every parameter that the simulation of a machine reads, by table."""
     values, tables = to_flat(hardware), dict[str, list[tuple[str, str, str]]]()
-    for each in parameters_read(hardware):
-        table, _, key = each.path.rpartition(".")
+    for parameter in parameters_read(hardware):
+        table, _, key = parameter.path.rpartition(".")
         if key not in ("name", "description"):
             rows = tables.setdefault(table.replace(".", " "), [])
-            rows.append((key, _plain(values.get(each.path, each.default)), each.description))
+            rows.append((key, _plain(values.get(parameter.path, parameter.default)), parameter.description))
     # The keys of no table come first, those of tables inside others last.
     ordered = sorted(tables.items(), key=lambda item: len(item[0].split()))
     return [(_title(table), rows) for table, rows in ordered]
@@ -187,7 +187,9 @@ def _parameters(hardware: Hardware) -> list[tuple[str, list[tuple[str, str, str]
 def _agreement(hardware: Hardware) -> tuple[Sequence[Agreement], str]:
     """Return the measured agreements that hold for a machine, and a text with all else known about its error."""
     claims_of = standing(hardware)
-    held = [each for each in claims_of.agreements if claims_of.claim(each.quantity) is not None]
+    held = [
+        agreement for agreement in claims_of.agreements if claims_of.claim(agreement.quantity) is not None
+    ]
     lines = claims.paragraph(claims_of)
     return held, " ".join([line for line in lines if not line.startswith("- ")][1 if held else 0 :])
 

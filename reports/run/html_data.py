@@ -148,7 +148,7 @@ def _stalls(stalls: Stalls) -> dict[str, Any]:
 def _roofline(charts: Charts) -> dict[str, Any]:
     roof = charts.roofline
     return {
-        "roofs": [[show.printable(each.name), each.peak_macs_per_cycle] for each in roof.roofs],
+        "roofs": [[show.printable(line.name), line.peak_macs_per_cycle] for line in roof.roofs],
         "rate": roof.bytes_per_cycle,
         "gb": charts.result.hardware.dram.bandwidth_gb_per_s,
         "points": [
@@ -201,7 +201,9 @@ def regions(result: RunResult) -> list[DramRegion]:
     )
     regions: list[DramRegion] = []
     at, end = 0, used_bytes(result)
-    for region in sorted((each for each in known if each.size_bytes), key=lambda each: each.address):
+    for region in sorted(
+        (buffer for buffer in known if buffer.size_bytes), key=lambda buffer: buffer.address
+    ):
         if region.address > at:
             regions.append(DramRegion("feature maps, alignment", "maps", at, region.address - at))
         regions.append(region)

@@ -39,8 +39,8 @@ def table(data: RunData) -> Grid:
     The pieces and boundaries add up to the run.
     """
     rows, result = grid(">", "<", ">", ">", "= dim"), data.result
-    shown = sorted(data.pieces, key=lambda each: -each[1].cycles)[:MOST_ROWS]
-    for who, piece in sorted(shown, key=lambda each: each[1].first_layer):
+    shown = sorted(data.pieces, key=lambda entry: -entry[1].cycles)[:MOST_ROWS]
+    for who, piece in sorted(shown, key=lambda entry: entry[1].first_layer):
         layers = f"{piece.first_layer}" + (f"-{piece.last_layer}" if piece.layers > 1 else "")
         amounts = _amounts(result, piece.cycles)
         rows.add_row(Text(f"  {layers}"), Text(who, style="bold"), *amounts, Text(_entered(piece)))

@@ -130,7 +130,7 @@ def _utilization(result: RunResult) -> str:
 def _nodes(result: RunResult) -> str:
     """Return the process nodes of the machines, such as "22 nm"."""
     hardware = [device.hardware for device in result.devices if not device.is_cpu] or [result.hardware]
-    return ", ".join(dict.fromkeys(f"{each.technology.node_nm} nm" for each in hardware))
+    return ", ".join(dict.fromkeys(f"{preset.technology.node_nm} nm" for preset in hardware))
 
 
 def scratchpads(result: RunResult) -> list[tuple[str, int, int]]:
@@ -145,7 +145,7 @@ def scratchpads(result: RunResult) -> list[tuple[str, int, int]]:
         for device in result.at_work
         if not device.is_cpu
     }
-    return [(show.printable(each.name), peak, each.hardware.scratchpad_bytes) for each, peak in peaks.items()]
+    return [(show.printable(run.name), peak, run.hardware.scratchpad_bytes) for run, peak in peaks.items()]
 
 
 def _cycle_rows(result: RunResult) -> list[Bar]:
@@ -206,5 +206,5 @@ def boundaries(result: RunResult) -> list[Boundary]:
 def _between(result: RunResult) -> Boundary | None:
     crossings = boundaries(result)
     names = [field.name for field in fields(Boundary) if field.name != "tensors"]
-    sums = {name: sum(getattr(each, name) for each in crossings) for name in names}
+    sums = {name: sum(getattr(transfer, name) for transfer in crossings) for name in names}
     return Boundary(tensors=(), **sums) if crossings else None

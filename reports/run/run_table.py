@@ -125,7 +125,7 @@ def _by_machine(table: RunTable, quantity: Quantity) -> str:
 
 def _listed(table: RunTable) -> str:
     head = ("model", "hardware", *(quantity.title for quantity in QUANTITIES))
-    rows = [(run.model, run.hardware, *(_cell(run, each) for each in QUANTITIES)) for run in table.runs]
+    rows = [(run.model, run.hardware, *(_cell(run, measure) for measure in QUANTITIES)) for run in table.runs]
     return columns(head, rows, right=tuple(range(2, len(head))))
 
 
@@ -189,7 +189,9 @@ def render(table: RunTable, pages: Mapping[int, str] | None = None) -> str:
         {},
         title=f"{_few(table.models, 'model')} on {_few(table.machines, 'machine')}",
         table=table,
-        sections=[_section(table, each, groups, by_run) for each in QUANTITIES if each.title != "area"],
+        sections=[
+            _section(table, quantity, groups, by_run) for quantity in QUANTITIES if quantity.title != "area"
+        ],
         claims=claims(table),
         areas=_areas(table, groups),
     )
@@ -259,8 +261,10 @@ def _cells(runs: Sequence[Run], quantity: Quantity, pages: Mapping[tuple[str, st
     known = [number for number in numbers if number is not None]
     best = (max if quantity.more else min)(known, default=None)
     # How many times worse than the best; unknown if either is 0.
-    times = [(best / each if quantity.more else each / best) if each and best else None for each in numbers]
-    worst = max((each for each in times if each), default=1.0)
+    times = [
+        (best / number if quantity.more else number / best) if number and best else None for number in numbers
+    ]
+    worst = max((ratio for ratio in times if ratio), default=1.0)
     cells, alone = [], len(runs) == 1
     for run, number, far in zip(runs, numbers, times, strict=True):
         link = pages.get((run.model, run.hardware), "")
@@ -275,7 +279,7 @@ def _cells(runs: Sequence[Run], quantity: Quantity, pages: Mapping[tuple[str, st
 
 def _areas(table: RunTable, groups: Mapping[str, Sequence[str]]) -> list[tuple[str, list[tuple[str, str]]]]:
     """Return the area of each machine by group; a CPU alone has no NPU area."""
-    area = next(each for each in QUANTITIES if each.title == "area")
+    area = next(quantity for quantity in QUANTITIES if quantity.title == "area")
     areas = []
     for title, machines in groups.items():
         rows = []
@@ -287,5 +291,5 @@ def _areas(table: RunTable, groups: Mapping[str, Sequence[str]]) -> list[tuple[s
     return areas
 
 
-def _few(names: Sequence[str], what: str) -> str:
-    return ", ".join(names) if len(names) <= 3 else f"{len(names)} {what}s"
+def _few(names: Sequence[str], noun: str) -> str:
+    return ", ".join(names) if len(names) <= 3 else f"{len(names)} {noun}s"

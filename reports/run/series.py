@@ -79,7 +79,7 @@ class Charts:
         new[1:] = (kind[1:] != kind[:-1]) | (layer[1:] != layer[:-1]) | (begin[1:] != end[:-1])
         first = np.flatnonzero(new)
         last = np.append(first[1:], len(kind))[: len(first)] - 1
-        causes = tuple(STAGES.name if each == _LATE else CAUSE_OF[each] for each in kind[first].tolist())
+        causes = tuple(STAGES.name if cause == _LATE else CAUSE_OF[cause] for cause in kind[first].tolist())
         return Stalls(causes, layer[first], begin[first], end[last])
 
     @cached_property
@@ -211,7 +211,7 @@ def _stalls_of(stage: Stage) -> tuple[Times, Times, Times, Times]:
     """Return the intervals of a stage without computation: `Doing`, layer, begin and end in cycles of the run."""
     program = stage.program
     instructions = decode_all(program.code)
-    costs = [each.cost(program.context) for each in instructions]
+    costs = [instruction.cost(program.context) for instruction in instructions]
     seen = activity(program, stage.execution, instructions, costs)
     idle = np.flatnonzero(seen.doing > Doing.MOVES)
     ends = np.cumsum(seen.cycles)
@@ -372,7 +372,7 @@ def cells(shares: NDArray[np.float64], rows: int) -> Iterator[Sequence[int]]:
             takers = [kind for kind in range(len(number)) if number[kind] + step >= 0 and column[kind]]
             if not takers:
                 break
-            kind = max(takers, key=lambda each: step * (wanted[each] - number[each]))
+            kind = max(takers, key=lambda candidate: step * (wanted[candidate] - number[candidate]))
             number[kind] += step
         owed = [want - got for want, got in zip(wanted, number, strict=True)]
         yield tuple(number)

@@ -56,28 +56,30 @@ def table(result: WhatIf, width: int) -> RenderableType:
 
 def felt(result: WhatIf, chosen: bool) -> list[Parameters]:
     """Return the parameters of a kind for which some change has an effect."""
-    return [each for each in result.by_parameter() if each.chosen == chosen and any(map(matters, each.ran))]
+    return [
+        group for group in result.by_parameter() if group.chosen == chosen and any(map(matters, group.ran))
+    ]
 
 
 def quiet(result: WhatIf) -> list[str]:
     """Return the parameters whose changes have no effect."""
-    return [each.path for each in result.by_parameter() if each.ran and not any(map(matters, each.ran))]
+    return [group.path for group in result.by_parameter() if group.ran and not any(map(matters, group.ran))]
 
 
 def not_run(result: WhatIf) -> dict[str, list[str]]:
     """Return the parameters for which no change was run, grouped by reason."""
     by_reason: dict[str, list[str]] = {}
-    for each in result.by_parameter():
-        if not each.ran:
-            by_reason.setdefault(each.reasons[0], []).append(each.path)
+    for group in result.by_parameter():
+        if not group.ran:
+            by_reason.setdefault(group.reasons[0], []).append(group.path)
     return by_reason
 
 
 def advice(result: WhatIf) -> str:
     """Return a sentence that names the change with the largest gain in latency that can be built."""
     best = min(
-        (each for each in result.variants if each.chosen and not each.reason),
-        key=lambda each: each.latency_percent or 0.0,
+        (variant for variant in result.variants if variant.chosen and not variant.reason),
+        key=lambda variant: variant.latency_percent or 0.0,
         default=None,
     )
     if best is None or (best.latency_percent or 0.0) > -LEAST_PERCENT:
@@ -93,7 +95,7 @@ def advice(result: WhatIf) -> str:
 def matters(variant: Variant) -> bool:
     """Return whether latency or energy change by more than rounding hides. The area alone does not count."""
     return any(
-        abs(each or 0.0) >= LEAST_PERCENT for each in (variant.latency_percent, variant.energy_percent)
+        abs(change or 0.0) >= LEAST_PERCENT for change in (variant.latency_percent, variant.energy_percent)
     )
 
 
@@ -108,10 +110,10 @@ def how(result: WhatIf) -> str:
 
 def _supplies(result: WhatIf) -> Iterable[str]:
     """Say which supply voltages the tried clocks need."""
-    for each in result.variants:
-        if each.parameter == "clock_mhz" and not each.reason:
-            then = supply_v(change(result.hardware, {each.parameter: each.after}))
-            yield f"At {value(each.after)} MHz it needs {then:g} V instead of {supply_v(result.hardware):g} V."
+    for variant in result.variants:
+        if variant.parameter == "clock_mhz" and not variant.reason:
+            then = supply_v(change(result.hardware, {variant.parameter: variant.after}))
+            yield f"At {value(variant.after)} MHz it needs {then:g} V instead of {supply_v(result.hardware):g} V."
 
 
 def value(number: float | None) -> str:
@@ -139,14 +141,14 @@ def _rows(groups: Iterable[Parameters], width: int) -> RenderableType:
     table = grid("~14", *(">" for _ in words[1:]), gap=2 if width >= 80 else 1)
     table.add_row(*(Text(word, style="dim") for word in words))
     for group in groups:
-        for at, each in enumerate(group.ran):
-            changes = (each.latency_percent, each.energy_percent, each.area_percent)
+        for at, variant in enumerate(group.ran):
+            changes = (variant.latency_percent, variant.energy_percent, variant.area_percent)
             cells: list[str | Text] = [
                 "" if at else f"  {group.path}",
-                "" if at else value(each.before),
-                Text(value(each.after), style="bold"),
+                "" if at else value(variant.before),
+                Text(value(variant.after), style="bold"),
                 *(Text(percent(change), style=STYLES[judgement(change)]) for change in changes),
-                per_mm2(each),
+                per_mm2(variant),
             ]
             table.add_row(*cells[: len(words)])
     return table
@@ -168,7 +170,7 @@ def _quiet(result: WhatIf) -> Iterable[RenderableType]:
 def _not_run(result: WhatIf) -> Iterable[RenderableType]:
     for reason, names in not_run(result).items():
         yield _remark(f"not run: {', '.join(names)}: {show.printable(reason)}")
-    others = Counter(reason for each in result.by_parameter() if each.ran for reason in each.reasons)
+    others = Counter(reason for group in result.by_parameter() if group.ran for reason in group.reasons)
     for reason, number in others.items():
         yield _remark(f"{show.plural(number, 'direction')} not run: {show.printable(reason)}")
 

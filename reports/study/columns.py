@@ -96,7 +96,7 @@ def values(study: Study) -> tuple[Value, ...]:
 
     Its unit is the largest one in which the smallest result is at least 1.
     """
-    goals = {each.key: each.goal for each in study.objectives}
+    goals = {objective.key: objective.goal for objective in study.objectives}
     shown = study.feasible or [record for record in study.records if not record.reason]
     return tuple(_value(key, goals.get(key, ""), _amounts(shown, key)) for key in study.space.keys)
 
@@ -152,6 +152,6 @@ def _of_error(study: Study) -> str:
     if not claims:
         return f"{name} is {base.basis}: the error of its points is not known."
     values = [(axis.path, value) for axis in study.parameters for value in axis.values]
-    if not study.space.derived and all(claim.covers(*each) for claim in claims for each in values):
+    if not study.space.derived and all(claim.covers(*setting) for claim in claims for setting in values):
         return f"Error of every point: {of_standing(base)}."
     return f"Error of {name}: {of_standing(base)}. That of points which change its keys is not known."

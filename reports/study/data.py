@@ -31,8 +31,8 @@ def data(study: Study, parameters: Sequence[Parameter], values: Sequence[Value])
         "state": [_state(study, record, front) for record in study.records],
         "reason": [places.get(study.reason(record)) for record in study.records],
         "reasons": [show.printable(reason) for reason in reasons],
-        "parameters": [_parameter(each, settings) for each in parameters],
-        "values": [_value(each, study) for each in values],
+        "parameters": [_parameter(parameter, settings) for parameter in parameters],
+        "values": [_value(column, study) for column in values],
         "models": [show.printable(model.name) for model in study.models],
         "commands": [model.command for model in study.models],
         "base": _base(study, values),
@@ -90,7 +90,7 @@ def show_unit(unit: str) -> str:
 
 def _rounded(value: Value, recorded: Iterable[float | None]) -> list[float | None]:
     """Convert recorded values to the column's unit, rounded to more digits than any axis or table shows."""
-    return [None if each is None else _short(value.amount(each)) for each in recorded]
+    return [None if number is None else _short(value.amount(number)) for number in recorded]
 
 
 def _short(amount: float) -> float:
@@ -110,8 +110,8 @@ def _hardware(study: Study, settings: Sequence[Mapping[str, Any]]) -> dict[str, 
     for path in study.space.changed:
         texts: dict[str, int] = {}
         at = [
-            None if path not in each else texts.setdefault(hardware_file.toml_value(each[path]), len(texts))
-            for each in full
+            None if path not in flat else texts.setdefault(hardware_file.toml_value(flat[path]), len(texts))
+            for flat in full
         ]
         changes.append({"path": path, "texts": list(texts), "at": at if len(texts) > 1 else 0})
     fixed = {
@@ -146,4 +146,4 @@ def _nearest_preset(study: Study) -> tuple[str, dict[str, Any]]:
         differing = {path: value for path, value in base.items() if preset.get(path) != value}
         if set(preset) <= set(base):  # a file that extends a preset cannot unset a value of it
             presets.append((name, differing))
-    return min(presets, key=lambda each: len(each[1]))
+    return min(presets, key=lambda candidate: len(candidate[1]))

@@ -117,7 +117,7 @@ def basis(study: Study) -> str:
     )
     if not study.sensitivities:
         return f"{show.plural(computed, 'point')} with a result: too few to tell, it takes {FEWEST_POINTS}{failed}."
-    explained = {each.objective: each.explained for each in study.sensitivities}
+    explained = {sensitivity.objective: sensitivity.explained for sensitivity in study.sensitivities}
     parts = ", ".join(f"{show.percent(part)} of {key}" for key, part in explained.items())
     return (
         f"From a model of all {show.plural(computed, 'point')} with a result, beyond limits or not{failed}. "
@@ -129,11 +129,11 @@ class _Scale:
     """The vertical scale of all boxes of an objective, logarithmic if all means are positive."""
 
     def __init__(self, levels: Sequence[Level]) -> None:
-        known = [each for each in levels if each.mean is not None]
-        means = [each.mean for each in known if each.mean is not None]
-        ends = [end for each in known for end in (each.low, each.high) if end is not None]
+        known = [entry for entry in levels if entry.mean is not None]
+        means = [entry.mean for entry in known if entry.mean is not None]
+        ends = [end for entry in known for end in (entry.low, entry.high) if end is not None]
         self._logarithmic = bool(means) and min(means) > 0
-        heights = [self._height(each) for each in means] or [0.0]
+        heights = [self._height(entry) for entry in means] or [0.0]
         self._low, self._high = min(heights), max(heights)
         if self._logarithmic and self._high - self._low < math.log(LEAST_RATIO):
             # Means that differ by less get a range of LEAST_RATIO, so that small differences look small.
@@ -141,8 +141,8 @@ class _Scale:
             self._low, self._high = (middle + side * math.log(LEAST_RATIO) / 2 for side in (-1, 1))
         # Large errors must not flatten the line of means, so they extend the scale by half its range at most.
         reach = self._high - self._low
-        lowest = min([self._height(each) for each in ends] or [self._low])
-        highest = max([self._height(each) for each in ends] or [self._high])
+        lowest = min([self._height(entry) for entry in ends] or [self._low])
+        highest = max([self._height(entry) for entry in ends] or [self._high])
         self._low, self._high = (
             max(min(self._low, lowest), self._low - reach / 2),
             min(max(self._high, highest), self._high + reach / 2),
@@ -160,9 +160,9 @@ class _Scale:
 def _effect(effect: Sensitivity, value: Value, scale: _Scale) -> Effect:
     step = (WIDTH - 2 * MARGIN) / max(len(effect.levels) - 1, 1)
     places = [
-        (MARGIN + at * step, *(scale.y(end) for end in (each.mean, each.low, each.high)))
-        for at, each in enumerate(effect.levels)
-        if each.mean is not None and each.low is not None and each.high is not None
+        (MARGIN + at * step, *(scale.y(end) for end in (entry.mean, entry.low, entry.high)))
+        for at, entry in enumerate(effect.levels)
+        if entry.mean is not None and entry.low is not None and entry.high is not None
     ]
     return Effect(
         "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y, _, _ in places) if places else "",
@@ -171,7 +171,7 @@ def _effect(effect: Sensitivity, value: Value, scale: _Scale) -> Effect:
         effect.share,
         words_of_share(effect),
         _swing(effect),
-        ", ".join(_words(each, value) for each in effect.levels),
+        ", ".join(_words(entry, value) for entry in effect.levels),
     )
 
 
@@ -208,10 +208,10 @@ def _bars(study: Study, parameter: Parameter) -> tuple[Bar, ...]:
         value = study.space.point(record.point)[parameter.path]
         on_front[value] += record.point in front
         standing[value, 2 if record.reason else 0 if study.within_limits(record) else 1] += 1
-    counts = {each: tuple(standing[each, how] for how in range(3)) for each in parameter.levels}
+    counts = {setting: tuple(standing[setting, how] for how in range(3)) for setting in parameter.levels}
     most_front = max(on_front.values(), default=0) or 1
     most = max(map(sum, counts.values())) or 1
     return tuple(
-        Bar(level(each), on_front[each], on_front[each] / most_front, of, tuple(n / most for n in of))  # type: ignore[arg-type]
-        for each, of in counts.items()
+        Bar(level(key), on_front[key], on_front[key] / most_front, of, tuple(n / most for n in of))  # type: ignore[arg-type]
+        for key, of in counts.items()
     )

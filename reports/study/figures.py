@@ -38,23 +38,23 @@ def front(study: Study) -> Figure:
     figure, axes = _figure(study, "Front", rows, min(len(pairs), 3), 3.4 if len(pairs) > 1 else 5.0)
     on_front = {record.point for record in study.front}
     rest = [record for record in study.feasible if record.point not in on_front]
-    for each, (x, y) in zip(axes, pairs, strict=False):
+    for panel, (x, y) in zip(axes, pairs, strict=False):
         for records, colour, size, label in ((rest, OTHER, 5, "feasible"), (study.front, FRONT, 18, "front")):
             places = _amounts(x, records), _amounts(y, records)
             alpha = 0.9 if records is study.front else 0.35
-            each.scatter(*places, size, colour, label=label, alpha=alpha, linewidths=0, rasterized=True)
+            panel.scatter(*places, size, colour, label=label, alpha=alpha, linewidths=0, rasterized=True)
         if study.base is not None and study.base.values:
             place = _amounts(x, [study.base]), _amounts(y, [study.base])
-            each.scatter(*place, 42, INK, marker="D", label=study.space.base.name)
-        each.set(xlabel=x.title, ylabel=y.title)
+            panel.scatter(*place, 42, INK, marker="D", label=study.space.base.name)
+        panel.set(xlabel=x.title, ylabel=y.title)
         scales = ["log" if value.logarithmic else "linear" for value in (x, y)]
-        each.set(xscale=scales[0], yscale=scales[1])
-        for axis in (each.xaxis, each.yaxis):
+        panel.set(xscale=scales[0], yscale=scales[1])
+        for axis in (panel.xaxis, panel.yaxis):
             if axis.get_scale() == "log":
                 axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
             axis.set_major_formatter("{x:g}")
-        each.minorticks_off()
-        each.grid(True, color=GRID)
+        panel.minorticks_off()
+        panel.grid(True, color=GRID)
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower left", ncols=3)
     return figure
 
@@ -76,7 +76,7 @@ def parallel(study: Study) -> Figure:
         for height, text in _ticks(column, study):
             axes.annotate(text, (at, height), xytext=(3, -3), textcoords="offset points", fontsize=7)
     names = [
-        each.path.replace(".", "\n", 1) if isinstance(each, Parameter) else each.title for each in columns
+        shown.path.replace(".", "\n", 1) if isinstance(shown, Parameter) else shown.title for shown in columns
     ]
     axes.set_xticks(range(len(columns)), names, fontsize=7.5, color=INK)
     axes.set(yticks=[], xlim=(-0.3, len(columns) - 0.4))

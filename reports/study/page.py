@@ -94,10 +94,10 @@ def render(study: Study, files: Sequence[tuple[str, str]] = ()) -> str:
         front=_front(study, parameters, values),
         effects=effects(study, parameters, objectives),
         most=[
-            (value.label, each)
-            for each in most_by_objective(study.sensitivities)
+            (value.label, sensitivity)
+            for sensitivity in most_by_objective(study.sensitivities)
             for value in objectives
-            if value.key == each.objective
+            if value.key == sensitivity.objective
         ],
         basis=basis(study),
         made=study.provenance,
@@ -129,12 +129,12 @@ def _picks(study: Study, parameters: Sequence[Parameter], objectives: Sequence[V
     for name, place in places:
         record = study.front[place]
         point = study.space.point(record.point)
-        settings = tuple(level(point[each.path]) for each in parameters)
+        settings = tuple(level(point[parameter.path]) for parameter in parameters)
         cells = tuple(_cell(study, value, record) for value in objectives)
         picks.append(Pick(name, record.point, settings, cells))
     base = study.space.base
     if study.base is not None and study.base.values:
-        own = tuple(level(reduce(getattr, each.path.split("."), base)) for each in parameters)
+        own = tuple(level(reduce(getattr, parameter.path.split("."), base)) for parameter in parameters)
         cells = tuple(_cell(study, value, study.base) for value in objectives)
         picks.append(Pick(base.name, None, own, cells))
     return picks
@@ -151,7 +151,7 @@ def _cell(study: Study, value: Value, record: Record) -> Cell:
     recorded = record.values[value.key]
     text = amount(value, recorded)
     goal = min if value.goal == "min" else max
-    best = recorded == goal(each.values[value.key] for each in study.front)
+    best = recorded == goal(other.values[value.key] for other in study.front)
     if record is study.base or study.base is None or not study.base.values.get(value.key):
         return Cell(text, best)
     ratio = recorded / study.base.values[value.key]
@@ -206,8 +206,8 @@ def _front(
     rows = []
     for record in study.front[:MOST_STATIC_ROWS]:
         point = study.space.point(record.point)
-        settings = [level(point[each.path]) for each in parameters]
-        numbers = [show.digits(each.amount(record.values[each.key])) for each in values]
+        settings = [level(point[parameter.path]) for parameter in parameters]
+        numbers = [show.digits(column.amount(record.values[column.key])) for column in values]
         rows.append((record.point, settings, numbers))
     return rows
 
@@ -218,9 +218,9 @@ def _everywhere(study: Study, parameters: Sequence[Parameter]) -> list[tuple[str
         return []
     points = [study.space.point(record.point) for record in study.front]
     return [
-        (each.path, level(points[0][each.path]))
-        for each in parameters
-        if len({point[each.path] for point in points}) == 1
+        (parameter.path, level(points[0][parameter.path]))
+        for parameter in parameters
+        if len({point[parameter.path] for point in points}) == 1
     ]
 
 

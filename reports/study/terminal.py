@@ -47,12 +47,16 @@ def _front(study: Study) -> str:
     points = [study.space.point(record.point) for record in study.front]
     varying = [path for path in points[0] if len({point[path] for point in points}) > 1]
     same = [f"{path} = {level(value)}" for path, value in points[0].items() if path not in varying]
-    head = ["point", *_short(varying), *(f"{each.key}{_goal(each.goal)}" for each in study.objectives)]
+    head = [
+        "point",
+        *_short(varying),
+        *(f"{objective.key}{_goal(objective.goal)}" for objective in study.objectives),
+    ]
     rows = [
         [
             str(record.point),
             *(level(point[path]) for path in varying),
-            *(digits(record.values[each.key]) for each in study.objectives),
+            *(digits(record.values[objective.key]) for objective in study.objectives),
         ]
         for record, point in zip(study.front, points, strict=True)
     ]
@@ -88,7 +92,7 @@ def _sensitivities(study: Study) -> str:
     if not study.sensitivities:
         return f"What matters: {statement}" if statement else ""
     rows = [[effects[0].parameter, *map(words_of_share, effects)] for effects in ranked(study.sensitivities)]
-    keys = [each.key for each in study.objectives]
+    keys = [objective.key for objective in study.objectives]
     table = columns(["parameter", *keys], rows, right=tuple(range(1, len(keys) + 1)))
     return f"{title}\n{table}\n{statement}"
 

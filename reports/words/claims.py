@@ -54,8 +54,8 @@ def details(claim: Agreement) -> str:
         for key, (least, most) in claim.settings.items()
     )
     rows_with = f"; rows with {ranges}" if ranges else ""
-    what = "" if claim.quantity in claim.referee else f", {claim.quantity}"
-    rows = f"{plural(claim.rows, 'row')} of {claim.referee}{what}"
+    quantity = "" if claim.quantity in claim.referee else f", {claim.quantity}"
+    rows = f"{plural(claim.rows, 'row')} of {claim.referee}{quantity}"
     return f"{rows}: {', '.join(parts)}{apart}{rows_with}"
 
 
@@ -63,7 +63,7 @@ def paragraph(standing: Standing) -> Iterator[str]:
     """Yield lines with everything that is known about the errors of a hardware."""
     if any(standing.claim(quantity) for quantity in QUANTITIES):
         yield f"{standing.preset} agrees with"
-        yield from (f"- {details(each)}" for each in standing.agreements)
+        yield from (f"- {details(agreement)}" for agreement in standing.agreements)
         yield from (
             f"{quantity.capitalize()}: {standing.words(quantity)}."
             for quantity in QUANTITIES
@@ -115,8 +115,8 @@ def caveats(program: Program) -> Iterator[str]:
 def _unknown(operators: Mapping[str, int]) -> str:
     """Name the operators that npusim lacks, and the effect on the numbers."""
     named = ", ".join(f"{op} ({count})" for op, count in operators.items())
-    what = "1 operator is" if len(operators) == 1 else f"{len(operators)} operators are"
+    counted = "1 operator is" if len(operators) == 1 else f"{len(operators)} operators are"
     return (
-        f"ESTIMATE: {what} not known to npusim: {named}. Each is timed as a host layer by the bytes that it reads and "
-        "writes; what it computes is not counted, and there are no outputs."
+        f"ESTIMATE: {counted} not known to npusim: {named}. Each is timed as a host layer by the bytes that it reads "
+        "and writes; what it computes is not counted, and there are no outputs."
     )

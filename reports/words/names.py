@@ -87,7 +87,7 @@ def limit_of(bound: LowerBound, resource: str = "") -> str:
 
 def dataflow_name(dataflow: str) -> str:
     """Return the abbreviation of a layer's dataflow (`LayerResult.dataflow`)."""
-    return "+".join(DATAFLOW_NAMES.get(each, each) for each in dataflow.split("+"))
+    return "+".join(DATAFLOW_NAMES.get(part, part) for part in dataflow.split("+"))
 
 
 def main_name(name: str) -> str:
@@ -131,18 +131,18 @@ def short_names(names: Sequence[str], width: int, cut: str = CUT) -> list[str]:
     """
     shown = _without_common([printable(main_name(name)) for name in names])
     frequency = Counter(piece for name in shown for piece in set(_PIECE.findall(name)))
-    found = [_fitted(name, width, frequency, cut) for name in shown]
-    return _told_apart(found, shown, width, cut)
+    fitted = [_fitted(name, width, frequency, cut) for name in shown]
+    return _told_apart(fitted, shown, width, cut)
 
 
 def _without_common(names: list[str]) -> list[str]:
     """Return the names without the words with which all begin or end; unchanged if a name would become empty."""
     pieces = [_PIECE.findall(name) for name in names]
-    if len({tuple(each) for each in pieces}) < 2:
+    if len({tuple(parts) for parts in pieces}) < 2:
         return names
     first = _alike(pieces)
-    last = _alike([each[:first:-1] for each in pieces])
-    kept = ["".join(each[first : len(each) - last]).lstrip("/_:.") for each in pieces]
+    last = _alike([parts[:first:-1] for parts in pieces])
+    kept = ["".join(parts[first : len(parts) - last]).lstrip("/_:.") for parts in pieces]
     return kept if all(kept) else names
 
 
@@ -195,10 +195,10 @@ def _middle_cut(name: str, width: int, cut: str) -> str:
     return (name[: room // 3] + cut + name[len(name) - end :])[-width:]
 
 
-def _told_apart(found: list[str], names: Sequence[str], width: int, cut: str) -> list[str]:
+def _told_apart(texts: list[str], names: Sequence[str], width: int, cut: str) -> list[str]:
     """Shorten different names that became equal again, so that the part in which they differ is kept."""
     groups: dict[str, list[int]] = {}
-    for at, text in enumerate(found):
+    for at, text in enumerate(texts):
         groups.setdefault(text, []).append(at)
     for group in groups.values():
         different = sorted({names[at] for at in group})
@@ -206,8 +206,8 @@ def _told_apart(found: list[str], names: Sequence[str], width: int, cut: str) ->
             continue
         same = _alike(different)
         for at in group:
-            found[at] = _from(names[at], same, width, cut)
-    return found
+            texts[at] = _from(names[at], same, width, cut)
+    return texts
 
 
 def _from(name: str, place: int, width: int, cut: str) -> str:

@@ -161,7 +161,7 @@ def columns(
     """
     lines = [[printable(cell) for cell in row] for row in (head, *rows)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
-    left = width - sum(len(GAP) + each for each in widths[:-1])
+    left = width - sum(len(GAP) + column_width for column_width in widths[:-1])
     if width:
         lines = [part for line in lines for part in _wrapped(line, max(left, LEAST_WRAPPED))]
 

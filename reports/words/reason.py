@@ -45,16 +45,16 @@ class Line(NamedTuple):
 
 def ending(result: RunResult) -> tuple[Line, ...]:
     """Return the lines with the reason and the levers of a run; none for a run without cycles."""
-    found = result.answer
-    if found is None:
+    answer = result.answer
+    if answer is None:
         return ()
-    return Line("Reason", show.percent(found.reason.share), _reason(result, found)), *_levers(found)
+    return Line("Reason", show.percent(answer.reason.share), _reason(result, answer)), *_levers(answer)
 
 
-def _levers(found: Answer) -> Iterator[Line]:
-    if found.note:
-        yield Line("Lever", "none", found.note)
-    for number, lever in enumerate(found.levers or ()):
+def _levers(answer: Answer) -> Iterator[Line]:
+    if answer.note:
+        yield Line("Lever", "none", answer.note)
+    for number, lever in enumerate(answer.levers or ()):
         title, paste = "" if number else "Lever", settings(lever.set) or tuple(map(quote, split(lever.do)))
         yield Line(title, show.change(lever.latency_percent), _result_and_price(lever), paste)
 
@@ -98,20 +98,20 @@ def host_rows(result: RunResult) -> list[tuple[str, int, str, int, str]]:
     return sorted(rows, key=lambda row: -row[3])
 
 
-def _reason(result: RunResult, found: Answer) -> str:
-    by = found.reason.by
+def _reason(result: RunResult, answer: Answer) -> str:
+    by = answer.reason.by
     if by == HOST and (words := _on_host(result)):
         return words
     if by in WAITS:
-        return f"of the time is lost to {CAUSE_NAMES[by]}{_mostly(result, found)}{_beside(found, ' works')}"
-    bound = f" ({found.bound}-bound)" if found.bound else ""
-    work = f"{_work(result, by)}{_mostly(result, found)}{_beside(found)}"
+        return f"of the time is lost to {CAUSE_NAMES[by]}{_mostly(result, answer)}{_beside(answer, ' works')}"
+    bound = f" ({answer.bound}-bound)" if answer.bound else ""
+    work = f"{_work(result, by)}{_mostly(result, answer)}{_beside(answer)}"
     return f"of the time {_worker(by)} works{bound}{work}"
 
 
-def _beside(found: Answer, verb: str = "") -> str:
+def _beside(answer: Answer, verb: str = "") -> str:
     """Name the busiest unit or memory beside the bottleneck, also if it works longer; empty if it works little."""
-    busy = {name: share for name, share in found.busy.items() if name != found.reason.by}
+    busy = {name: share for name, share in answer.busy.items() if name != answer.reason.by}
     most = max(busy, key=lambda name: busy[name], default="")
     return f"; {_worker(most)}{verb} {show.percent(busy[most])}" if busy.get(most, 0) >= LEAST_BUSY else ""
 
@@ -123,7 +123,7 @@ def _worker(name: str) -> str:
 
 def _work(result: RunResult, by: str) -> str:
     """Return the bytes that pass a memory's port and its bandwidth; empty for a unit."""
-    spaces = [each for each in result.hardware.outer_spaces if result.hardware.memory_name(each) == by]
+    spaces = [space for space in result.hardware.outer_spaces if result.hardware.memory_name(space) == by]
     if not spaces:
         return ""
     names = f"{by}_read_byte", f"{by}_write_byte"
@@ -146,12 +146,12 @@ def _on_host(result: RunResult) -> str:
     return f"of the time is {show.plural(len(held), 'operator')} on the host: {named}{more}" if held else ""
 
 
-def _mostly(result: RunResult, found: Answer) -> str:
+def _mostly(result: RunResult, answer: Answer) -> str:
     """Name the layer with most of the bottleneck's cycles, if one dominates; else empty."""
-    layer = found.reason.layer
+    layer = answer.reason.layer
     if layer is None:
         return ""
-    return f", {show.percent(found.reason.layer_share)} of it in {layer_name(result, layer)}"
+    return f", {show.percent(answer.reason.layer_share)} of it in {layer_name(result, layer)}"
 
 
 def layer_name(result: RunResult, index: int, width: int = NAME_WIDTH) -> str:
@@ -165,7 +165,7 @@ def idlest(result: RunResult) -> str:
     idle = [layer.cycles * (1 - layer.utilization) for layer in layers]
     if len(layers) < 2 or not sum(idle):
         return ""
-    at = max(range(len(idle)), key=lambda each: idle[each])
+    at = max(range(len(idle)), key=lambda position: idle[position])
     if idle[at] < LEAST_NAMED * sum(idle):
         return ""
     return (
