@@ -12,9 +12,9 @@ from npusim.isa.base.errors import NpusimError
 def missing(what: str, extra: str) -> NpusimError:
     """Return the error for a function `what` that needs an extra, with the packages to install."""
     packages = _packages(extra)
-    names = ", ".join(re.split(r"[^\w.-]", each, maxsplit=1)[0] for each in packages)
+    names = ", ".join(re.split(r"[^\w.-]", package, maxsplit=1)[0] for package in packages)
     are = "are" if len(packages) > 1 else "is"
-    quoted = " ".join(f"'{each}'" for each in packages)
+    quoted = " ".join(f"'{package}'" for package in packages)
     return NpusimError(f"{what} needs {names}, which {are} not installed: pip install {quoted}")
 
 
@@ -29,7 +29,7 @@ def _packages(extra: str) -> list[str]:
     They are named one by one, because npusim is in no package registry, so `pip install npusim[extra]` would fail.
     """
     marker = re.compile(rf"""extra\s*==\s*["']{extra}["']""")
-    declared = [each.partition(";") for each in requires("npusim") or ()]
+    declared = [line.partition(";") for line in requires("npusim") or ()]
     packages = [requirement.strip() for requirement, _, marked in declared if marker.search(marked)]
     if not packages:
         raise KeyError(f"pyproject.toml declares no extra {extra}")

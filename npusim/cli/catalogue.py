@@ -96,20 +96,22 @@ def models(json: JsonOption = None) -> None:
 
     files.check_outputs({"--json": json}, {})
     rows = [
-        (each.name, show.count(each.macs), show.count(each.parameters), each.description)
-        for each in built_in.MODELS
+        (model.name, show.count(model.macs), show.count(model.parameters), model.description)
+        for model in built_in.MODELS
     ]
     say(show.columns(("model", "MACs", "parameters", "what it is"), rows, right=(1, 2)))
     say("\nOnly the sizes of these are built in (run --timing-only; language models also run --prompt N)\n")
-    counted = [(each.name, each.description, each.config.parameters) for each in PUBLISHED]
-    counted += [(each.name, each.description, each.parameters) for each in BLOCKS]
+    counted = [
+        (published.name, published.description, published.config.parameters) for published in PUBLISHED
+    ]
+    counted += [(block.name, block.description, block.parameters) for block in BLOCKS]
     sizes = [(name, show.count(parameters), description) for name, description, parameters in counted]
     say(show.columns(("model", "parameters", "what it is"), sizes, right=(1,)))
     if json:
         from npusim.reports.run import coverage as lists
 
         keys = ("name", "description", "macs", "parameters")
-        _write(json, lists.models({key: getattr(each, key) for key in keys} for each in built_in.MODELS))
+        _write(json, lists.models({key: getattr(model, key) for key in keys} for model in built_in.MODELS))
 
 
 def operators(

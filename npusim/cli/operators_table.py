@@ -170,8 +170,8 @@ def _way(entry: Operator, rescales: Sequence[Rescale], row: Lowering, types: Seq
         passing = {name for name, calls in probes.items() if any(_keeps(rule, call) for call in calls)}
         if passing:
             kept &= passing
-    how = [] if "fixed_point" in rescales else [requantized(rescales)]
-    return Way(row.unit, tuple(name for name in types if name in kept), (*how, *row.conditions))
+    requantization = [] if "fixed_point" in rescales else [requantized(rescales)]
+    return Way(row.unit, tuple(name for name in types if name in kept), (*requantization, *row.conditions))
 
 
 def _keeps(rule: Callable[[Call], bool], call: Call) -> bool:

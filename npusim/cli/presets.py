@@ -20,18 +20,18 @@ def list_presets(json: Path | None = None) -> None:
     presets = [hardware_file.hardware(name) for name in hardware_file.list_presets()]
     rows = [
         (
-            each.name,
-            "-" if each.is_host_alone else str(each.macs_per_cycle),
-            f"{each.clock_mhz:g} MHz",
-            "-" if each.is_host_alone else show.digits(each.tops),
-            "-" if each.is_host_alone else show.area(area(each).total),
-            f"{each.scratchpad.size_kib} KiB",
-            show.ports(each),
-            f"{each.host.threads} x {each.host.core}",
-            f"{each.technology.node_nm} nm",
-            *in_columns(standing(each)),
+            preset.name,
+            "-" if preset.is_host_alone else str(preset.macs_per_cycle),
+            f"{preset.clock_mhz:g} MHz",
+            "-" if preset.is_host_alone else show.digits(preset.tops),
+            "-" if preset.is_host_alone else show.area(area(preset).total),
+            f"{preset.scratchpad.size_kib} KiB",
+            show.ports(preset),
+            f"{preset.host.threads} x {preset.host.core}",
+            f"{preset.technology.node_nm} nm",
+            *in_columns(standing(preset)),
         )
-        for each in presets
+        for preset in presets
     ]
     head = (
         "preset",

@@ -134,7 +134,7 @@ def disassemble(
 
 def _layer_number(program: Program, layer: str) -> int:
     """Return the number of a layer, given by number or name. Raises NpusimError if the program does not have it."""
-    names = [each.name for each in program.layers]
+    names = [own_layer.name for own_layer in program.layers]
     if layer in names:
         return names.index(layer)
     if layer.isascii() and layer.isdigit() and int(layer[:9]) < len(names):

@@ -148,12 +148,12 @@ def lines(result: Quantized, output: Path, shapes: Sequence[str], scheme: str = 
     before, after = result.constant_bytes
     in_codes = result.layers - len(result.in_floats)
     file = show.printable(str(output))
-    how, computing = {
+    verb, computing = {
         "int8": ("in int8", "compute in int8"),
         "int16x8": ("with int16 activations and int8 weights", "compute in int16"),
         "dynamic": ("with int8 weights", "have int8 weights"),
     }[scheme]
-    yield f"{file}: {show.printable(result.model)} {how} as {result.form}, {show.size(result.file_bytes or 0)}"
+    yield f"{file}: {show.printable(result.model)} {verb} as {result.form}, {show.size(result.file_bytes or 0)}"
     yield f"  constants  {show.size(before)} in floats, {show.size(after)} now"
     yield f"  layers     {in_codes} of {result.layers} {computing}"
     in_floats = sorted(result.in_floats, key=lambda layer: (layer.reason, layer.op))

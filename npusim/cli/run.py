@@ -343,7 +343,7 @@ def _report_files(folder: Path | None) -> dict[Path, ReportFile]:
         return {}
     from npusim.reports.folder import files
 
-    return {folder / each.name: each for each in files()}
+    return {folder / file.name: file for file in files()}
 
 
 def _writer(option: str, result: RunResult) -> Writer:

@@ -195,12 +195,12 @@ def _workloads(models: list[str], file: SpaceFile, folder: Path, sizes: Sizes) -
 def _called(paths: Sequence[str]) -> list[str]:
     """Return the display name of each model: the file name without suffix, with folders where names would be equal."""
     parts = [Path(path).with_suffix("").parts if Path(path).is_file() else (path,) for path in paths]
-    names = [each[-1] for each in parts]
+    names = [path_parts[-1] for path_parts in parts]
     for length in range(2, max(map(len, parts)) + 1):
         twice = {name for name in names if names.count(name) > 1}
         names = [
-            "/".join(each[-length:]) if name in twice else name
-            for name, each in zip(names, parts, strict=True)
+            "/".join(path_parts[-length:]) if name in twice else name
+            for name, path_parts in zip(names, parts, strict=True)
         ]
     return names if len(set(names)) == len(names) else list(paths)
 
@@ -349,7 +349,7 @@ class Watch:
         rate = fresh / (now - self._begin) if fresh > 0 and now > self._begin else 0.0
         left = f"{rate:.1f}/s, {_duration((total - self._done) / rate)} left, " if rate else ""
         goals = zip(self._space.objectives, self._best, strict=False)
-        best = ", ".join(f"{each.key} {digits(each.cost(cost))}" for each, cost in goals)
+        best = ", ".join(f"{objective.key} {digits(objective.cost(cost))}" for objective, cost in goals)
         return f"{self._done}/{total} points, {left}{len(self._front)} on the front, best {best}"
 
 

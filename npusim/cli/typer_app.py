@@ -31,10 +31,10 @@ class Commands(TyperGroup):
 def _parsed_once(command: Any, ctx: Any, args: list[str]) -> list[str]:
     """Parse the words of a command. Raises NpusimError for an option that is repeated, whose last value would win."""
     options = {
-        name: each
-        for each in command.params
-        for name in each.opts
-        if getattr(each, "param_type_name", "") == "option"
+        name: parameter
+        for parameter in command.params
+        for name in parameter.opts
+        if getattr(parameter, "param_type_name", "") == "option"
     }
     seen: set[str] = set()
     words = iter(args)
@@ -51,7 +51,9 @@ def _parsed_once(command: Any, ctx: Any, args: list[str]) -> list[str]:
         if word == name:
             next(words, None)  # skip its value, which may look like an option
     parsed: list[str] = type(command).parse_args(command, ctx, args)
-    if any(ctx.params.get(each.name) == STANDARD_OUTPUT for each in options.values() if each.metavar == "F"):
+    if any(
+        ctx.params.get(option.name) == STANDARD_OUTPUT for option in options.values() if option.metavar == "F"
+    ):
         keep_for_data()
     return parsed
 

@@ -55,12 +55,12 @@ def with_options(command: Callable[[list[str], Request], None]) -> Callable[...,
             inspect.Parameter("models", keyword, annotation=models_type),
             *(
                 inspect.Parameter(
-                    each.name,
+                    option.name,
                     keyword,
-                    default=each.default,
-                    annotation=Annotated[each.type, declaration(each)],
+                    default=option.default,
+                    annotation=Annotated[option.type, declaration(option)],
                 )
-                for each in OPTIONS
+                for option in OPTIONS
             ),
         ]
     )

@@ -124,7 +124,7 @@ class Comparison:
         rows = []
         for quantity in HEADLINE:
             if quantity.key == "scratchpad_peak_bytes":
-                rows += [self._headline(each) for each in traffic]
+                rows += [self._headline(measure) for measure in traffic]
             rows.append(self._headline(quantity))
         return tuple(rows)
 
@@ -151,7 +151,7 @@ class Comparison:
             {str(device["name"]): dict(result_file.flat(device["hardware"])) for device in run.devices}
             for run in self.runs
         ]
-        everywhere = [name for name in own[0] if all(name in each for each in own)]
+        everywhere = [name for name in own[0] if all(name in settings for settings in own)]
         for table, machines in zip(shared, own, strict=True):
             table.update(
                 (f"{name}.{path}", value)
@@ -187,13 +187,13 @@ class Comparison:
     def _layer(self, name: str, op: str, by_run: Mapping[int, LayerNumbers]) -> LayerRow:
         layers = tuple(by_run.get(run) for run in range(len(self.runs)))
         causes = self._accounts(
-            [None if each is None else (each.lower_bound_cycles, each.lost_cycles) for each in layers]
+            [None if layer is None else (layer.lower_bound_cycles, layer.lost_cycles) for layer in layers]
         )
         return LayerRow(
             name,
             op,
             layers,
-            self._cost("cycles", [None if each is None else each.cycles for each in layers]),
+            self._cost("cycles", [None if layer is None else layer.cycles for layer in layers]),
             causes,
         )
 
@@ -208,11 +208,12 @@ class Comparison:
         )
 
     def _accounts(self, accounts: Sequence[tuple[int, Mapping[str, int]] | None]) -> tuple[Row, ...]:
-        causes = {cause for each in accounts if each for cause in each[1]}
+        causes = {cause for account in accounts if account for cause in account[1]}
         ordered = [cause for cause in (*CAUSES, *sorted(causes - set(CAUSES))) if cause in causes]
-        bound = self._cost(LOWER_BOUND, [each and each[0] for each in accounts])
+        bound = self._cost(LOWER_BOUND, [account and account[0] for account in accounts])
         return bound, *(
-            self._cost(cause, [each and each[1].get(cause, 0) for each in accounts]) for cause in ordered
+            self._cost(cause, [account and account[1].get(cause, 0) for account in accounts])
+            for cause in ordered
         )
 
     def _cost(self, key: str, cycles: Sequence[int | None]) -> Row:
@@ -220,8 +221,8 @@ class Comparison:
         if self.same_clock:
             return Row(Quantity(key, key, "cycles"), tuple(cycles))
         times = (
-            None if each is None else each / run.clock_mhz
-            for each, run in zip(cycles, self.runs, strict=True)
+            None if amount is None else amount / run.clock_mhz
+            for amount, run in zip(cycles, self.runs, strict=True)
         )
         return Row(Quantity(key, key, "time_us"), tuple(times))
 
@@ -329,6 +330,6 @@ def _opened(run: RunResult | Mapping[str, Any] | str | Path) -> ResultFile:
 
 def _differing(tables: Sequence[Mapping[str, Any]], left_out: Sequence[str] = ()) -> tuple[HardwareRow, ...]:
     """Return the keys whose values differ between tables, each with its values."""
-    paths = dict.fromkeys(path for each in tables for path in each if path not in left_out)
-    rows = (HardwareRow(path, tuple(each.get(path) for each in tables)) for path in paths)
+    paths = dict.fromkeys(path for table in tables for path in table if path not in left_out)
+    rows = (HardwareRow(path, tuple(table.get(path) for table in tables)) for path in paths)
     return tuple(row for row in rows if any(value != row.values[0] for value in row.values))

@@ -96,8 +96,10 @@ class Row:
         return {
             "key": self.quantity.key,
             "values": list(self.values),
-            "change": [each and each.delta for each in changes],
-            "change_percent": [each.percent if each and isfinite(each.percent) else None for each in changes],
+            "change": [change and change.delta for change in changes],
+            "change_percent": [
+                change.percent if change and isfinite(change.percent) else None for change in changes
+            ],
         }
 
 
@@ -135,11 +137,11 @@ class LayerRow:
 
     def present(self, letters: str) -> list[str]:
         """Return the letters of the runs that have the layer."""
-        return [letter for letter, each in zip(letters, self.layers, strict=True) if each is not None]
+        return [letter for letter, layer in zip(letters, self.layers, strict=True) if layer is not None]
 
     def number(self, key: str, label: str, kind: Kind, better: Better = "less") -> Row:
         """Return another number of the layer (a field of `npusim.numbers.layers.LayerResult`) as a row."""
-        values = tuple(None if each is None else getattr(each, key) for each in self.layers)
+        values = tuple(None if layer is None else getattr(layer, key) for layer in self.layers)
         return Row(Quantity(key, label, kind, better), values)
 
     def main_cause(self, run: int) -> Row | None:

@@ -55,11 +55,11 @@ def misfit(context: Context, record: ModelRecord, memory: Memory, *, values: boo
     data = memory.read(context.tensors, count * size, "the list of tensors") if count else b""
     for number, expected in enumerate(record.tensors):
         tensor = Tensor.from_buffer_copy(data, number * size)
-        found = _tensor_misfit(tensor, expected, memory)
-        if values and not found:
-            found = _values_misfit(tensor, expected, record, memory)
-        if found:
-            return f"tensor {number}: {found}"
+        fault = _tensor_misfit(tensor, expected, memory)
+        if values and not fault:
+            fault = _values_misfit(tensor, expected, record, memory)
+        if fault:
+            return f"tensor {number}: {fault}"
     return ""
 
 
@@ -127,10 +127,13 @@ def _check_operator(
     if code is not None and kernel.builtin_code != code:
         raise AbiError(f"{where} has code {kernel.builtin_code}, the file says {expected.kind}, {code}")
     inputs: Sequence[int] = [-1 if operand is None else operand for operand in expected.inputs]
-    for what, there, given in (("inputs", seen.inputs, inputs), ("outputs", seen.outputs, expected.outputs)):
-        found = memory.integers(there, f"the {what} of {where}")
-        if found != tuple(given):
-            raise AbiError(f"{where} has {what} {list(found)}, the file says {list(given)}")
+    for what, indices, given in (
+        ("inputs", seen.inputs, inputs),
+        ("outputs", seen.outputs, expected.outputs),
+    ):
+        actual = memory.integers(indices, f"the {what} of {where}")
+        if actual != tuple(given):
+            raise AbiError(f"{where} has {what} {list(actual)}, the file says {list(given)}")
 
 
 @cache

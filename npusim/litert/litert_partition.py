@@ -98,15 +98,15 @@ def _tensor(context: int, number: int) -> Tensor:
 
 def _elements(context: int, number: int, graph: Graph, tensor: int) -> Array:
     """Return a view of a tensor's elements in LiteRT. Raises NpusimError if the size is not the compiled one."""
-    there, kind = _tensor(context, number), graph.tensors[tensor].type
-    if there.bytes != kind.size_bytes:
+    held, kind = _tensor(context, number), graph.tensors[tensor].type
+    if held.bytes != kind.size_bytes:
         raise NpusimError(
-            f'tensor {number} "{graph.tensors[tensor].name}" has {there.bytes} bytes in LiteRT, '
+            f'tensor {number} "{graph.tensors[tensor].name}" has {held.bytes} bytes in LiteRT, '
             f"{kind.dtype}{list(kind.shape)} has {kind.size_bytes}"
         )
     if not kind.size_bytes:
         return np.empty(kind.shape, kind.numpy_dtype)
-    if not there.data:
+    if not held.data:
         raise NpusimError(f'tensor {number} "{graph.tensors[tensor].name}" has no memory in LiteRT')
-    raw = memoryview((ctypes.c_uint8 * kind.size_bytes).from_address(there.data))
+    raw = memoryview((ctypes.c_uint8 * kind.size_bytes).from_address(held.data))
     return np.frombuffer(raw, kind.numpy_dtype).reshape(kind.shape)

@@ -142,8 +142,8 @@ class Subgraph:
             shape = () if resized and number in results else shapes.get(number, self._shapes[number])
             tensors.append(replace(tensor, shape=shape, variable=tensor.variable and number not in read_only))
         record = part(replace(self.record, tensors=tuple(tensors)), chosen, given, selection.outputs)
-        found = graph_of(record, GraphBuilder(self.name))
-        return _without_states(found, touched(chosen, given, selection.outputs), selection.outputs)
+        whole = graph_of(record, GraphBuilder(self.name))
+        return _without_states(whole, touched(chosen, given, selection.outputs), selection.outputs)
 
 
 def _without_states(graph: Graph, numbers: Sequence[int], outputs: Sequence[int]) -> PartGraph:

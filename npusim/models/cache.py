@@ -61,7 +61,7 @@ def cached(name: str, generate: Callable[[], bytes]) -> bytes:
 def _file_name(name: str, generator: bytes, data: bytes) -> str:
     """Return the file name of a model with this content."""
     inputs = (name.encode(), generator, data)
-    return f"{name}-{sha256(b''.join(sha256(each).digest() for each in inputs)).hexdigest()}.tflite"
+    return f"{name}-{sha256(b''.join(sha256(content).digest() for content in inputs)).hexdigest()}.tflite"
 
 
 @cache

@@ -458,7 +458,7 @@ class ModelWriter:
     def _operand(self, what: str, data: Array) -> int:
         return self.constant(f"{what}_{len(self._operators)}", data)
 
-    def _require(self, holds: bool, operator: str, found: str, wanted: str) -> None:
+    def _require(self, holds: bool, operator: str, actual: str, wanted: str) -> None:
         if not holds:
             where = f"{operator} (operator {len(self._operators)} of {self._name!r})"
-            raise GraphError(f"{where}: {found}, but the input needs {wanted}")
+            raise GraphError(f"{where}: {actual}, but the input needs {wanted}")

@@ -81,15 +81,15 @@ class Segment:
         given = [values[one.number] for one in self.inputs]
         if self._interpreters and self._timeline is not None:
             return self._timeline, self._interpreted(values)
-        functions = {name: function for each in self._functions for name, function in each.items()}
+        functions = {name: function for by_name in self._functions for name, function in by_name.items()}
         held = states.bound(self.executable, None) if self.executable.states else None
         done = self._run(Bindings(given, held, functions))
         if self.executable.states:
             states.hold(self.executable, done.states)
         else:
             self._interpreters = [
-                Interpreter(_program(piece), each)
-                for piece, each in zip(self.pieces, self._functions, strict=True)
+                Interpreter(_program(piece), of_piece)
+                for piece, of_piece in zip(self.pieces, self._functions, strict=True)
             ]
         self._timeline = replace(done, outputs=None)
         return self._timeline, done.outputs or ()

@@ -171,11 +171,11 @@ def parts(count: int) -> list[slice]:
 
 def _served(resource: Resource, waiting: Waiting, layer_of: NDArray[np.uint32]) -> Times:
     """Return the layer that the units of a resource work for, -1 while all of them are idle."""
-    found = np.full(len(waiting.cycles), NOBODY, np.int64)
+    layers = np.full(len(waiting.cycles), NOBODY, np.int64)
     for unit in PRODUCERS:
         if unit.kind.resource is resource:
-            found = np.maximum(found, waiting.layer_at_work(unit, layer_of))
-    return found
+            layers = np.maximum(layers, waiting.layer_at_work(unit, layer_of))
+    return layers
 
 
 def port_use(trace: Trace, space: Space) -> PortUse:
@@ -275,8 +275,8 @@ def _latest(started: Times, ended: Times, begins: Times) -> Times:
     """Return the number of the interval that each cycle is in; -1 for none."""
     if not len(started):
         return np.full(len(begins), NOBODY, np.int64)
-    found = np.searchsorted(started, begins, side="right") - 1
-    return np.where((found >= 0) & (begins < ended[found]), found, NOBODY)
+    positions = np.searchsorted(started, begins, side="right") - 1
+    return np.where((positions >= 0) & (begins < ended[positions]), positions, NOBODY)
 
 
 def _last_byte(port: PortUse, instructions: int) -> Times:

@@ -127,7 +127,7 @@ class Answer:
         """Return the `answer` of the JSON; `layers` are the names of the layers."""
         layer = self.reason.layer
         reason = asdict(self.reason) | {"layer": None if layer is None else layers[layer]}
-        levers = None if self.levers is None else [each.to_dict() for each in self.levers]
+        levers = None if self.levers is None else [lever.to_dict() for lever in self.levers]
         return {
             "reason": reason,
             "bound": self.bound or None,
@@ -175,11 +175,13 @@ def answer(
 
 def best(tried: Tried) -> tuple[Lever, ...]:
     """Return the changes that gain most, one per relieved unit and table of keys; of equal gains the smallest area."""
-    found: dict[tuple[str, str], Lever] = {}
-    for lever in sorted(tried.levers, key=lambda each: (each.latency_ms, each.area_mm2, len(each.set))):
+    chosen: dict[tuple[str, str], Lever] = {}
+    for lever in sorted(
+        tried.levers, key=lambda candidate: (candidate.latency_ms, candidate.area_mm2, len(candidate.set))
+    ):
         if lever.latency_percent <= -100 * LEAST_GAIN:
-            found.setdefault((lever.relieves, lever.kind), lever)
-    return tuple(found.values())[:MOST_LEVERS]
+            chosen.setdefault((lever.relieves, lever.kind), lever)
+    return tuple(chosen.values())[:MOST_LEVERS]
 
 
 def _note(tried: Tried) -> str:
@@ -193,12 +195,12 @@ def _bound(by: str) -> str:
 
 
 def _reason(layers: Sequence[LayerResult], by: str, cycles: int, all_cycles: int) -> Reason:
-    each = [
+    layer_cycles = [
         max(layer.lost_cycles.get(by, 0), 0) if by in WAITS else layer.busy_cycles.get(by, 0)
         for layer in layers
     ]
-    total = sum(each)
-    at = max(range(len(each)), key=lambda layer: each[layer], default=0)
-    share = each[at] / total if total else 0.0
-    named = len(each) > 1 and share >= LEAST_NAMED
+    total = sum(layer_cycles)
+    at = max(range(len(layer_cycles)), key=lambda layer: layer_cycles[layer], default=0)
+    share = layer_cycles[at] / total if total else 0.0
+    named = len(layer_cycles) > 1 and share >= LEAST_NAMED
     return Reason(by, cycles / all_cycles, at if named else None, share if named else 0.0)

@@ -83,14 +83,14 @@ def compulsory_bytes(program: Program, costs: Sequence[Cost], space: Space = Spa
         [(place.address, place.end) for place in places if place.space == space]
         for places in (program.images, program.inputs, program.outputs)
     )
-    found: dict[bool, list[tuple[Region, int]]] = {False: [], True: []}
+    touched: dict[bool, list[tuple[Region, int]]] = {False: [], True: []}
     for layer, cost in zip(program.layer_of.tolist(), costs, strict=True):
         for region, write in cost.dram:
             ranges = outputs if write else [*constants, *inputs]
             if region.space == space and any(low <= region.address < high for low, high in ranges):
-                found[write].append((region, layer))
+                touched[write].append((region, layer))
     count = max(len(program.layers), 1)
-    return _touched_first(found[False], count) + _touched_first(found[True], count)
+    return _touched_first(touched[False], count) + _touched_first(touched[True], count)
 
 
 def _touched_first(regions: Sequence[tuple[Region, int]], layers: int) -> Amounts:
@@ -102,7 +102,7 @@ def _touched_first(regions: Sequence[tuple[Region, int]], layers: int) -> Amount
         return np.zeros(layers, np.int64)
     starts = [run_starts(region) for region, _ in regions]
     begins = np.concatenate(starts)
-    counts = [len(each) for each in starts]
+    counts = [len(layer_starts) for layer_starts in starts]
     ends = begins + np.repeat([region.counts[-1] for region, _ in regions], counts)
     owner = np.repeat([layer for _, layer in regions], counts)
     edges = distinct(np.concatenate((begins, ends)))

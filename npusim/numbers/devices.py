@@ -88,19 +88,19 @@ class DeviceRun(StagedRun):
     @cached_property
     def pieces(self) -> tuple[Piece, ...]:
         """The pieces, which are consecutive layers on one side of a device, in the order in which they run."""
-        found: list[Piece] = []
+        own_pieces: list[Piece] = []
         between: list[Stage] = []
         for stage in self.launches:
             if not stage.is_piece:
                 between.append(stage)
                 continue
             first, *others = self._pieces_of(stage)
-            entered = _boundary(between, self.hardware) if found or between else None
-            found += [replace(first, entered=entered), *others]
+            entered = _boundary(between, self.hardware) if own_pieces or between else None
+            own_pieces += [replace(first, entered=entered), *others]
             between = []
-        if between and found:
-            found[-1] = replace(found[-1], left=_boundary(between, self.hardware))
-        return tuple(found)
+        if between and own_pieces:
+            own_pieces[-1] = replace(own_pieces[-1], left=_boundary(between, self.hardware))
+        return tuple(own_pieces)
 
     def _pieces_of(self, stage: Stage) -> list[Piece]:
         """Return the pieces of one launch."""
@@ -116,16 +116,16 @@ class DeviceRun(StagedRun):
     @cached_property
     def _alike(self) -> dict[tuple[int, CoreTime], Same]:
         """The indices of launches, grouped by their timeline."""
-        return {(id(each.stage.execution), each.stage.time): each for group in self._groups for each in group}
+        return {(id(same.stage.execution), same.stage.time): same for group in self._groups for same in group}
 
     def layer_energy_uj(self) -> dict[str, Amounts]:
         """Return the energy by component and layer in uJ, float64 [layers] each; it adds up to the run's energy."""
-        found: dict[str, Amounts] = {}
+        energies: dict[str, Amounts] = {}
         for stage in self.launches:
             for component, amounts in power.layer_energy_uj(stage.program, stage.execution).items():
-                row = found.setdefault(component, np.zeros(len(self.program.layers)))
+                row = energies.setdefault(component, np.zeros(len(self.program.layers)))
                 row[stage.first_layer : stage.first_layer + len(amounts)] += amounts
-        return found
+        return energies
 
     @cached_property
     def _charges(self) -> power.Charges:
@@ -153,8 +153,8 @@ class DeviceRun(StagedRun):
     def area(self) -> Area:
         """The area of all NPUs in mm2; shared memories and their interfaces count once."""
         parts = dict(area(self.hardware).by_component)
-        once = {f"{name}_interface" for name in ("dram", *(each.name for each in self.hardware.memory))}
-        once |= {each.name for each in self.hardware.memory}
+        once = {f"{name}_interface" for name in ("dram", *(memory.name for memory in self.hardware.memory))}
+        once |= {memory.name for memory in self.hardware.memory}
         for device in self.devices[1:]:
             if device.is_cpu:
                 continue
@@ -260,10 +260,10 @@ def measure_devices(
 
 def _stages(run: Run) -> tuple[Stage, ...]:
     """Return the launches of a run. A launch includes the cycles in which it waits for its core."""
-    found = []
+    stages = []
     for number, part in enumerate(run.parts):
         begin = part.asked_cycle if number else part.start_cycle
-        found.append(
+        stages.append(
             Stage(
                 part.program,
                 part.execution,
@@ -275,18 +275,18 @@ def _stages(run: Run) -> tuple[Stage, ...]:
                 bases=part.bases,
             )
         )
-    return numbered(found)
+    return numbered(stages)
 
 
 def _devices(
     stages: Sequence[Stage], devices: Sequence[tuple[str, Hardware]], cpus: Collection[int]
 ) -> tuple[DeviceResult, ...]:
-    found = []
+    runs = []
     for core, (name, hardware) in enumerate(devices):
         mine = [stage for stage in stages if stage.device == core and stage.is_piece]
         cycles = sum(stage.end_cycle - stage.start_cycle for stage in mine)
         layers = [layer for first, *_ in groups(mine) for layer in first.program.layers]
-        found.append(
+        runs.append(
             DeviceResult(
                 name=name,
                 core=core,
@@ -300,7 +300,7 @@ def _devices(
                 macs=sum(layer.workload.macs for stage in mine for layer in stage.program.layers),
             )
         )
-    return tuple(found)
+    return tuple(runs)
 
 
 def _named(executable: Executable, run: Run) -> dict[str, Array]:

@@ -98,14 +98,14 @@ def energy(
 
 def sum_of(energies: Sequence[Energy]) -> Energy:
     """Return the sum of several energies, component by component."""
-    components = dict.fromkeys(name for each in energies for name in each.by_component)
+    components = dict.fromkeys(name for addend in energies for name in addend.by_component)
     return Energy(
-        dynamic=sum(each.dynamic for each in energies),
-        static=sum(each.static for each in energies),
-        dram=sum(each.dram for each in energies),
-        host=sum(each.host for each in energies),
+        dynamic=sum(addend.dynamic for addend in energies),
+        static=sum(addend.static for addend in energies),
+        dram=sum(addend.dram for addend in energies),
+        host=sum(addend.host for addend in energies),
         by_component={
-            name: sum(each.by_component.get(name, 0.0) for each in energies) for name in components
+            name: sum(addend.by_component.get(name, 0.0) for addend in energies) for name in components
         },
     )
 
@@ -122,7 +122,9 @@ def dynamic_pj(actions: Mapping[str, float], hardware: Hardware) -> float:
 def standing_mw(hardware: Hardware) -> dict[str, float]:
     """Return the power in mW that is drawn in every cycle, by component: system, leakage, DRAM standby and refresh."""
     system_mw = _system_pj_per_cycle(hardware) * hardware.clock_mhz * 1e-3
-    off_chip = {each.name: memory_standby_mw(each, hardware) for each in hardware.memory if not each.on_chip}
+    off_chip = {
+        memory.name: memory_standby_mw(memory, hardware) for memory in hardware.memory if not memory.on_chip
+    }
     return {"system": system_mw, **_leakage_mw(hardware), "dram": dram_background_mw(hardware), **off_chip}
 
 
@@ -319,7 +321,7 @@ def _leakage_mw(hardware: Hardware) -> dict[str, float]:
         "vector": lane * hardware.vector.lanes,
         "scratchpad": _scratchpad_standby_mw(hardware, sram),
         "interconnect": sram * hardware.dma.channels * hardware.dma.burst_buffer_kib,
-        **{each.name: memory_standby_mw(each, hardware) for each in hardware.memory if each.on_chip},
+        **{memory.name: memory_standby_mw(memory, hardware) for memory in hardware.memory if memory.on_chip},
     }
 
 

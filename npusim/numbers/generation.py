@@ -116,8 +116,10 @@ class Generation:
 
         Nothing if no program has any.
         """
-        said = [run.execution.equal_layers for run in (self.first, *(group.result for group in self.groups))]
-        return () if not any(said) else tuple(said[:1] if len(set(said)) == 1 else said)
+        counted = [
+            run.execution.equal_layers for run in (self.first, *(group.result for group in self.groups))
+        ]
+        return () if not any(counted) else tuple(counted[:1] if len(set(counted)) == 1 else counted)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as the JSON of `--json`."""
@@ -142,6 +144,6 @@ class Generation:
                 "latency_ms": self.latency_ms,
                 "energy_uj": self.energy_uj,
                 "tokens": self.tokens(),
-                **({"equal_layers": list(said)} if (said := self.equal_layers()) else {}),
+                **({"equal_layers": list(equal)} if (equal := self.equal_layers()) else {}),
             },
         }

@@ -90,7 +90,7 @@ def accounts(program: Program, execution: Execution) -> Accounts:
     """Account for all cycles of a run of `program` on its own hardware."""
     instructions = decode_all(program.code)
     context = program.context
-    costs = [each.cost(context) for each in instructions]
+    costs = [instruction.cost(context) for instruction in instructions]
     seen = activity(program, execution, instructions, costs, in_time=False)
     totals = _totals(program, execution, instructions, costs, seen)
     everything = np.zeros(max(len(program.layers), 1), np.int64)
@@ -98,8 +98,8 @@ def accounts(program: Program, execution: Execution) -> Accounts:
     layers = _accounts(seen, totals, np.arange(len(program.layers)), program.hardware)
     fetched = {program.hardware.memory_name(seen.space): _fetch_cycles(seen.port)}
     fetched |= {
-        program.hardware.memory_name(each): _fetch_cycles(port_use(execution.trace, each))
-        for each in _other_spaces(program.hardware, seen.space)
+        program.hardware.memory_name(space): _fetch_cycles(port_use(execution.trace, space))
+        for space in _other_spaces(program.hardware, seen.space)
     }
     busy = {name: cycles + fetched.get(name, 0) for name, cycles in network.busy.items()}
     works = seen.serves >= 0
@@ -137,11 +137,11 @@ _COPIES = "dma"
 def busy_names(hardware: Hardware, space: Space) -> tuple[str, ...]:
     """Return the names of the rows of `_Totals.busy`, with the memory `space` for the port, and of `_Totals.others`."""
     first = tuple(hardware.memory_name(space) if name == PORT else name for name in _RESOURCES)
-    return (*first, _COPIES, *(hardware.memory_name(each) for each in _other_spaces(hardware, space)))
+    return (*first, _COPIES, *(hardware.memory_name(other) for other in _other_spaces(hardware, space)))
 
 
 def _other_spaces(hardware: Hardware, space: Space) -> list[Space]:
-    return [each for each in hardware.outer_spaces if each != space]
+    return [other for other in hardware.outer_spaces if other != space]
 
 
 _SPLIT = tuple(cause.name for name in RESOURCES if name != PORT for cause in INSIDE[name][1:])
@@ -173,7 +173,7 @@ def _totals(
     channels = [per_layer(np.where(unit == channel, duration, 0)) for channel in MOVING]
     others = [np.max(channels, axis=0) * copies]
     others += [
-        of_port(port_use(execution.trace, each)) for each in _other_spaces(program.hardware, seen.space)
+        of_port(port_use(execution.trace, other)) for other in _other_spaces(program.hardware, seen.space)
     ]
     work, busy = [], []
     for name, resource in RESOURCES.items():
@@ -181,7 +181,7 @@ def _totals(
             work.append(compulsory_bytes(program, costs, seen.space))
             busy.append(of_port(use))
             continue
-        mine = np.isin(unit, [int(each) for each in PRODUCERS if each.kind.resource is resource])
+        mine = np.isin(unit, [int(producer) for producer in PRODUCERS if producer.kind.resource is resource])
         asked = per_layer(np.where(mine, demand, 0))
         if resource.asked:
             limits = [resource.asked(layer.workload) for layer in program.layers] or [0]
@@ -245,7 +245,7 @@ def _accounts(seen: Activity, totals: _Totals, scope_of: Times, hardware: Hardwa
     inside = _inside(bounds, sums, hardware, seen.space)
     worked = np.vstack((sums.busy, sums.others))
     names = busy_names(hardware, seen.space)
-    found = []
+    scope_accounts = []
     for scope in range(count):
         by_resource = dict(zip(_RESOURCES, bounds[:, scope].tolist(), strict=True))
         bound = LowerBound(by_resource, hardware.memory_name(seen.space))
@@ -259,8 +259,8 @@ def _accounts(seen: Activity, totals: _Totals, scope_of: Times, hardware: Hardwa
             gain = RESOURCES[bound.bound_by].gain
             lost[gain] = int(here[scope] - sums.busy[limit[scope], scope])
         busy = dict(zip(names, worked[:, scope].tolist(), strict=True))
-        found.append(Account(int(cycles[scope]), bound, in_order(lost), busy))
-    return found
+        scope_accounts.append(Account(int(cycles[scope]), bound, in_order(lost), busy))
+    return scope_accounts
 
 
 def _sums(places: Times, amounts: Times, count: int) -> Times:
@@ -286,7 +286,7 @@ def _inside(
     bounds: Times, sums: _Totals, hardware: Hardware, space: Space
 ) -> Mapping[str, Mapping[str, Times]]:
     """Return the busy cycles beyond the bound, by resource and cause, int64 [scopes] each."""
-    found = {}
+    by_name = {}
     for row, name in enumerate(_RESOURCES):
         causes = [cause.name for cause in INSIDE[name]]
         if name == PORT:
@@ -294,8 +294,8 @@ def _inside(
         else:
             told = [sums.lost[_SPLIT.index(cause)] for cause in causes[1:]]
         first = sums.busy[row] - bounds[row] - sum(told)
-        found[name] = dict(zip(causes, [first, *told], strict=False))
-    return found
+        by_name[name] = dict(zip(causes, [first, *told], strict=False))
+    return by_name
 
 
 def _hindered(works: str, lost: int, hindrances: Mapping[str, int]) -> dict[str, int]:

@@ -226,7 +226,7 @@ def capabilities(
     run:      simulates a reference workload on this hardware; returns None if it does not fit.
     decision: the run of an IF, or of an iteration of a WHILE, without its body.
     """
-    how = f"simulated, against {_cpu_words(hardware)}"
+    source = f"simulated, against {_cpu_words(hardware)}"
     cells: dict[str, Cell] = {}
     for row in CELLS:
         runs = [(reference, run(reference)) for reference in row.references]
@@ -240,7 +240,7 @@ def capabilities(
         }
         left_out = f"; no room for {' and '.join(lacking)}" if lacking else ""
         if ratios:
-            cells[row.name] = _mean_cell(ratios, how + left_out)
+            cells[row.name] = _mean_cell(ratios, source + left_out)
         else:
             cells[row.name] = Cell(None, f"not offered{left_out}")
     return Capabilities(
@@ -294,13 +294,15 @@ def _control_flow(decision: ReferenceRun, hardware: Hardware) -> Cell:
     return Cell(ratios, f"{words} of the host's own look at the condition; the runtime adds the bodies")
 
 
-def _mean_cell(ratios: Mapping[str, PerformanceInfo], how: str) -> Cell:
-    each = ", ".join(
+def _mean_cell(ratios: Mapping[str, PerformanceInfo], source: str) -> Cell:
+    by_model = ", ".join(
         f"{model} {ratio.execTime:.4g}/{ratio.powerUsage:.4g}" for model, ratio in ratios.items()
     )
     if len(ratios) == 1:
-        return Cell(next(iter(ratios.values())), f"execTime/powerUsage {each}; {how}")
-    return Cell(geometric_mean(list(ratios.values())), f"geometric mean of execTime/powerUsage {each}; {how}")
+        return Cell(next(iter(ratios.values())), f"execTime/powerUsage {by_model}; {source}")
+    return Cell(
+        geometric_mean(list(ratios.values())), f"geometric mean of execTime/powerUsage {by_model}; {source}"
+    )
 
 
 def _cpu_words(hardware: Hardware) -> str:

@@ -125,8 +125,8 @@ class Charges:
         return PowerOverTime(
             edges,
             {
-                name: np.diff(each.by(edges)) * scale + self.standing_mw.get(name, 0.0)
-                for name, each in self.by_component.items()
+                name: np.diff(charge.by(edges)) * scale + self.standing_mw.get(name, 0.0)
+                for name, charge in self.by_component.items()
             },
         )
 
@@ -134,8 +134,9 @@ class Charges:
         """Return the power averaged over a moving window of `window` cycles, in `bins` equal bins or fewer."""
         edges = edges_of(self.total, bins)
         parts = {
-            name: each.moving_rate(edges, window, self.total) * self._scale + self.standing_mw.get(name, 0.0)
-            for name, each in self.by_component.items()
+            name: charge.moving_rate(edges, window, self.total) * self._scale
+            + self.standing_mw.get(name, 0.0)
+            for name, charge in self.by_component.items()
         }
         highest = self.whole.highest_rate(edges, window, self.total) * self._scale
         return MovingPower(edges, parts, highest + sum(self.standing_mw.values()))
@@ -211,7 +212,7 @@ def moving_pj(program: Program, execution: Execution) -> dict[str, tuple[Amounts
     trace, layers, count = execution.trace, program.layer_of.astype(np.int64), len(program.layers)
     duration = np.maximum(trace.ended - trace.started, 1).astype(np.float64)
     by_unit: dict[Sequence[Unit], tuple[Amounts, Amounts]] = {}
-    found: dict[str, tuple[Amounts, float]] = {}
+    by_component: dict[str, tuple[Amounts, float]] = {}
     front_end = _priced(execution.layer_actions[-1:], program)
     memories = {memory.name for memory in program.hardware.memory}
     for component, amounts in _priced(execution.layer_actions[:-1], program).items():
@@ -222,16 +223,16 @@ def moving_pj(program: Program, execution: Execution) -> dict[str, tuple[Amounts
             by_unit[cause] = weights, np.bincount(layers, weights, count).astype(np.float64)
         weights, sums = by_unit[cause]
         shares = np.divide(amounts, sums, out=np.zeros_like(amounts), where=sums > 0)
-        found[component] = shares[layers] * weights, float(amounts[sums == 0].sum())
+        by_component[component] = shares[layers] * weights, float(amounts[sums == 0].sum())
     for component, amounts in front_end.items():
-        spread, rest = found.get(component, (np.zeros(program.instructions), 0.0))
-        found[component] = spread, rest + float(amounts.sum())
+        spread, rest = by_component.get(component, (np.zeros(program.instructions), 0.0))
+        by_component[component] = spread, rest + float(amounts.sum())
     host = host_work(program, execution)
     if len(host.positions):
         spread = np.zeros(program.instructions)
         spread[host.positions] = host.energy_uj * 1e6
-        found["host"] = spread, 0.0
-    return found
+        by_component["host"] = spread, 0.0
+    return by_component
 
 
 def layer_energy_uj(program: Program, execution: Execution) -> dict[str, Amounts]:
@@ -262,11 +263,11 @@ def layer_energy_uj(program: Program, execution: Execution) -> dict[str, Amounts
 def _priced(counts: Sequence[Mapping[str, int]], program: Program) -> dict[str, Amounts]:
     """Return the energy of action counts in pJ by component, float64 [len(counts)] each."""
     price, component = prices(program.hardware), components(program.hardware)
-    found: dict[str, list[float]] = {}
+    by_component: dict[str, list[float]] = {}
     for at, actions in enumerate(counts):
         for name, number in actions.items():
-            row = found.get(component[name])
+            row = by_component.get(component[name])
             if row is None:
-                row = found[component[name]] = [0.0] * len(counts)
+                row = by_component[component[name]] = [0.0] * len(counts)
             row[at] += number * price[name]
-    return {name: np.array(row) for name, row in found.items()}
+    return {name: np.array(row) for name, row in by_component.items()}

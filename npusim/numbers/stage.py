@@ -81,8 +81,8 @@ class Stage:
         """
         at = self.time.cycle(begin)
         resources, busy = (
-            {name: self.time.cycle(begin + cycles) - at for name, cycles in each.items()}
-            for each in (account.bound.by_resource, account.busy)
+            {name: self.time.cycle(begin + cycles) - at for name, cycles in cycles_by_name.items()}
+            for cycles_by_name in (account.bound.by_resource, account.busy)
         )
         reached, lost = begin + account.bound.cycles, dict[str, int]()
         for cause, cycles in account.lost.items():

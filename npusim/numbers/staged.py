@@ -44,23 +44,23 @@ def numbered(stages: Sequence[Stage]) -> tuple[Stage, ...]:
     The layers of a program are counted once for each device that runs it, however often it is launched there.
     """
     layers, instructions, first_layers = 0, 0, dict[tuple[int, int], int]()
-    found = []
+    numbered_stages = []
     for stage in stages:
         key = _key(stage)
         if key not in first_layers:
             first_layers[key] = layers
             layers += len(stage.program.layers)
-        found.append(replace(stage, first_layer=first_layers[key], first_instruction=instructions))
+        numbered_stages.append(replace(stage, first_layer=first_layers[key], first_instruction=instructions))
         instructions += stage.program.instructions
-    return tuple(found)
+    return tuple(numbered_stages)
 
 
 def groups(stages: Sequence[Stage]) -> Groups:
     """Group the stages by program and device."""
-    found: dict[tuple[int, int], list[Stage]] = {}
+    by_key: dict[tuple[int, int], list[Stage]] = {}
     for stage in stages:
-        found.setdefault(_key(stage), []).append(stage)
-    return list(found.values())
+        by_key.setdefault(_key(stage), []).append(stage)
+    return list(by_key.values())
 
 
 def _key(stage: Stage) -> tuple[int, int]:
@@ -90,7 +90,7 @@ def record(name: str, hardware: Hardware, stages: Sequence[Stage]) -> tuple[Prog
         outputs=programs[-1].outputs,
         layers=tuple(_worked(layer, len(group)) for group in kinds for layer in group[0].program.layers),
         layer_of=np.concatenate([stage.program.layer_of + np.uint32(stage.first_layer) for stage in stages]),
-        host_calls=tuple(call for each in programs for call in each.host_calls),
+        host_calls=tuple(call for one_program in programs for call in one_program.host_calls),
         code_space=programs[0].code_space,
     )
     return program, _joined(stages, kinds)
@@ -203,30 +203,35 @@ class StagedRun(RunResult):
         for group in self._groups:
             networks += [(same.stage.device, _times(same.network, same.times)) for same in group]
             layers += [
-                _sum([(0, _times(account, same.times)) for same, account in zip(group, each, strict=True)])
-                for each in zip(*(same.layers for same in group), strict=True)
+                _sum(
+                    [
+                        (0, _times(account, same.times))
+                        for same, account in zip(group, same_layer, strict=True)
+                    ]
+                )
+                for same_layer in zip(*(same.layers for same in group), strict=True)
             ]
         return Accounts(_sum(networks), tuple(layers))
 
     @cached_property
     def layers(self) -> tuple[LayerResult, ...]:
         """The results of the programs' layers, in the order in which programs were first launched."""
-        found = list[LayerResult]()
+        layers = list[LayerResult]()
         for group in self._groups:
             results = [same.results(self) for same in group]
-            found += [_merged(each) for each in zip(*results, strict=True)]
-        return tuple(found)
+            layers += [_merged(same_layer) for same_layer in zip(*results, strict=True)]
+        return tuple(layers)
 
     @cached_property
     def _groups(self) -> list[list[Same]]:
         """The launches of each program on each device, grouped by their timeline."""
-        found = []
+        same_groups = []
         for group in groups(self.launches):
             alike: dict[tuple[object, ...], list[Stage]] = {}
             for stage in group:
                 alike.setdefault((id(stage.execution), stage.time), []).append(stage)
-            found.append([same(stages) for stages in alike.values()])
-        return found
+            same_groups.append([same(stages) for stages in alike.values()])
+        return same_groups
 
 
 class Same(NamedTuple):
@@ -249,10 +254,10 @@ class Same(NamedTuple):
         stage, count, hardware = self.stage, self.times, run.hardware
         of_core = layer_results(stage.program, stage.execution, self.own)
         device = run.devices[stage.device].name if run.several_devices else ""
-        found = []
+        results = []
         for layer, account in zip(of_core, self.layers, strict=True):
             first, last = layer.start_cycle, layer.end_cycle
-            found.append(
+            results.append(
                 replace(
                     layer,
                     device=device,
@@ -270,7 +275,7 @@ class Same(NamedTuple):
                     lost_cycles={cause: cycles * count for cause, cycles in account.lost.items()},
                 )
             )
-        return found
+        return results
 
 
 def same(stages: Sequence[Stage]) -> Same:
@@ -314,7 +319,7 @@ def _times(account: Account, count: int) -> Account:
         {name: cycles * count for name, cycles in account.bound.by_resource.items()}, account.bound.port
     )
     lost, busy = (
-        {name: cycles * count for name, cycles in each.items()} for each in (account.lost, account.busy)
+        {name: cycles * count for name, cycles in amounts.items()} for amounts in (account.lost, account.busy)
     )
     return Account(account.cycles * count, bound, lost, busy)
 
@@ -337,7 +342,9 @@ def _sum(parts: Iterable[tuple[int, Account]]) -> Account:
         lost.update(part.lost)
         busy.update(part.busy)
     port = max(ports, key=lambda name: ports[name])
-    needed = dict(shared) | {PORT: ports[port]} | {name: max(each.values()) for name, each in own.items()}
+    needed = (
+        dict(shared) | {PORT: ports[port]} | {name: max(by_cause.values()) for name, by_cause in own.items()}
+    )
     bound = LowerBound({name: needed[name] for name in RESOURCES}, port)
     lost[STAGES.name] += sum(part.bound.cycles for _, part in given) - bound.cycles
     return Account(sum(part.cycles for _, part in given), bound, in_order(lost), busy)

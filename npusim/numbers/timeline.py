@@ -143,9 +143,9 @@ def layer_cycles(program: Program, trace: Trace, total: int) -> Times:
     """
     if not program.layers:
         return np.zeros(0, np.int64)
-    found = owners(program, trace, total)
-    layers = np.where(found.instruction >= 0, program.layer_of[found.instruction].astype(np.int64), 0)
-    return np.bincount(layers, np.diff(found.bounds), len(program.layers)).astype(np.int64)
+    owner = owners(program, trace, total)
+    layers = np.where(owner.instruction >= 0, program.layer_of[owner.instruction].astype(np.int64), 0)
+    return np.bincount(layers, np.diff(owner.bounds), len(program.layers)).astype(np.int64)
 
 
 def layer_spans(program: Program, trace: Trace) -> list[tuple[int, int] | None]:

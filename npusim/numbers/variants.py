@@ -77,23 +77,26 @@ class WhatIf:
 
     def to_list(self) -> list[dict[str, Any]]:
         """Return the `what_if` of the JSON: a table per variant, in order."""
-        return [each.to_dict() for each in self.variants]
+        return [variant.to_dict() for variant in self.variants]
 
     def by_parameter(self) -> tuple[Parameters, ...]:
         """Return the variants grouped by parameter: those an architect may choose first, by gain in latency."""
-        found: dict[str, list[Variant]] = {}
-        for each in self.variants:
-            found.setdefault(each.parameter, []).append(each)
+        by_path: dict[str, list[Variant]] = {}
+        for variant in self.variants:
+            by_path.setdefault(variant.parameter, []).append(variant)
         groups = [
             Parameters(
                 path,
                 variants[0].chosen,
                 tuple(
-                    sorted((each for each in variants if not each.reason), key=lambda each: each.after or 0.0)
+                    sorted(
+                        (variant for variant in variants if not variant.reason),
+                        key=lambda variant: variant.after or 0.0,
+                    )
                 ),
-                tuple(dict.fromkeys(each.reason for each in variants if each.reason)),
+                tuple(dict.fromkeys(variant.reason for variant in variants if variant.reason)),
             )
-            for path, variants in found.items()
+            for path, variants in by_path.items()
         ]
         return tuple(
             sorted(groups, key=lambda group: not group.chosen)

@@ -44,7 +44,7 @@ def losses(
 ) -> tuple[Loss, ...]:
     """Return the loss of every output; `floats` and `found` have the outputs of each sample, both as floats."""
     return tuple(
-        _loss(name, [each[place] for each in floats], [each[place] for each in quantized])
+        _loss(name, [outputs[place] for outputs in floats], [outputs[place] for outputs in quantized])
         for place, name in enumerate(names)
     )
 

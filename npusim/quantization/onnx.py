@@ -58,10 +58,10 @@ def quantized_file(
     with TemporaryDirectory(prefix="npusim-quantize-") as name, _quietly():
         floats = _session(path)
         drawn = sampling.read(data, _placements(path, floats, sizes))
-        keys = [each.name for each in floats.get_inputs()]
+        keys = [value.name for value in floats.get_inputs()]
         feeds = [dict(zip(keys, sample, strict=True)) for sample in drawn]
         quantized = _quantized(path, Path(name), form, feeds, scheme)
-        codes, outputs = _session(quantized), [each.name for each in floats.get_outputs()]
+        codes, outputs = _session(quantized), [value.name for value in floats.get_outputs()]
         results: list[list[Array]] = []
         wanted: list[list[Array]] = []
         for done, feed in enumerate(feeds, 1):
@@ -140,15 +140,15 @@ def _placements(path: Path, session: Any, sizes: Sizes | None) -> list[Placement
     builder = GraphBuilder(path.stem, sizes)
     placements = []
     try:
-        for each in session.get_inputs():
-            word = each.type.removeprefix("tensor(").removesuffix(")")
+        for given in session.get_inputs():
+            word = given.type.removeprefix("tensor(").removesuffix(")")
             dtype = _ELEMENTS.get(word, word)
             if dtype not in element_names():
-                raise NpusimError(f'input "{each.name}" holds {each.type}, which npusim lacks')
-            shape = tuple(size if isinstance(size, int) else UNKNOWN for size in each.shape)
-            names = [size or "" for size in each.shape if not isinstance(size, int)]
-            number = builder.input(each.name, TensorType(dtype, shape), names)
-            placements.append(Placement(each.name, builder.type(number), number))
+                raise NpusimError(f'input "{given.name}" holds {given.type}, which npusim lacks')
+            shape = tuple(size if isinstance(size, int) else UNKNOWN for size in given.shape)
+            names = [size or "" for size in given.shape if not isinstance(size, int)]
+            number = builder.input(given.name, TensorType(dtype, shape), names)
+            placements.append(Placement(given.name, builder.type(number), number))
         builder.check_sizes()
     except NpusimError as fault:
         raise type(fault)(f"{path}: {fault}") from None
@@ -184,7 +184,9 @@ def _network(path: Path) -> Any:
 def _constant_bytes(model: Any) -> int:
     from onnx import numpy_helper
 
-    return sum(int(np.asarray(numpy_helper.to_array(each)).nbytes) for each in model.graph.initializer)
+    return sum(
+        int(np.asarray(numpy_helper.to_array(initializer)).nbytes) for initializer in model.graph.initializer
+    )
 
 
 @contextmanager

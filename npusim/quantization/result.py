@@ -44,8 +44,8 @@ class Quantized:
             "form": self.form,
             "samples": self.samples,
             "layers": self.layers,
-            "in_floats": [each._asdict() for each in self.in_floats],
-            "losses": [each.to_dict() for each in self.losses],
+            "in_floats": [layer._asdict() for layer in self.in_floats],
+            "losses": [loss.to_dict() for loss in self.losses],
             "constant_bytes": {"before": before, "after": after},
             "file_bytes": self.file_bytes,
         }

@@ -86,12 +86,12 @@ def hardware(name: str | Path, settings: Sequence[str] = (), **keys: Any) -> Har
     """
     from npusim.isa.hardware import file as hardware_file
 
-    found = hardware_file.hardware(name)
+    described = hardware_file.hardware(name)
     if not settings and not keys:
-        return found
+        return described
     from npusim.session.settings import changed, of_values, parse
 
-    return changed(found, {**parse(settings), **of_values(keys)})
+    return changed(described, {**parse(settings), **of_values(keys)})
 
 
 def compile(
@@ -319,7 +319,7 @@ def run(
     )
     from npusim.session.provenance import of_run
 
-    made = of_run(
+    origin = of_run(
         path,
         hw,
         replace(options, sizes=given.taken | dict(sizes or {})),
@@ -327,7 +327,7 @@ def run(
         inputs=result.provenance.inputs,
         compiled=is_program(path),
     )
-    return replace(result, source=resolved(path), provenance=made, wall_s=replace(result.wall_s, **wall))
+    return replace(result, source=resolved(path), provenance=origin, wall_s=replace(result.wall_s, **wall))
 
 
 def prepare(

@@ -74,14 +74,14 @@ class Task:
         return device not in self.refusals[number]
 
     def _able(self, unit: Sequence[int]) -> tuple[int, ...]:
-        found = tuple(
+        able = tuple(
             number
             for number, device in enumerate(self.devices)
             if all(self.may(operation, device) for operation in unit)
         )
-        if not found:
+        if not able:
             raise FeatureNotSupported(f"{self.name}: {self._nobody(unit)}")
-        return found
+        return able
 
     def _nobody(self, unit: Sequence[int]) -> str:
         """Return why no device can compute a unit: the first reason of each device."""
@@ -141,27 +141,27 @@ def _settled(task: Task, chosen: Sequence[int]) -> Chosen:
         for number, unit in enumerate(task.units)
         if task.moves_nothing.issuperset(unit) and not task.forced.intersection(unit)
     }
-    found = {number: device for number, device in enumerate(chosen) if number not in free}
+    settled = {number: device for number, device in enumerate(chosen) if number not in free}
     givers, takers = _neighbours(task)
     for near, order in ((givers, range(len(chosen))), (takers, range(len(chosen) - 1, -1, -1))):
         for number in order:
-            if number not in found:
-                devices = [found[other] for other in near[number] if other in found]
+            if number not in settled:
+                devices = [settled[other] for other in near[number] if other in settled]
                 fitting = [device for device in devices if device in task.able[number]]
-                found |= {number: fitting[0]} if fitting else {}
-    return tuple(found.get(number, chosen[number]) for number in range(len(chosen)))
+                settled |= {number: fitting[0]} if fitting else {}
+    return tuple(settled.get(number, chosen[number]) for number in range(len(chosen)))
 
 
 def _neighbours(task: Task) -> tuple[list[list[int]], list[list[int]]]:
     """Return for each unit the units that it reads from, and those that read from it."""
     unit_of = {operation: number for number, unit in enumerate(task.units) for operation in unit}
     writer = {
-        tensor: unit_of[number] for number, each in enumerate(task.operations) for tensor in each.outputs
+        tensor: unit_of[number] for number, node in enumerate(task.operations) for tensor in node.outputs
     }
     givers: list[list[int]] = [[] for _ in task.units]
     takers: list[list[int]] = [[] for _ in task.units]
-    for number, each in enumerate(task.operations):
-        for tensor in each.inputs:
+    for number, reader in enumerate(task.operations):
+        for tensor in reader.inputs:
             giver, taker = writer.get(tensor), unit_of[number]
             if giver is not None and giver != taker:
                 givers[taker].append(giver)
@@ -202,22 +202,22 @@ class Bench:
     _parts: dict[Piece, Part | None] = field(default_factory=dict)
     _launches: dict[Piece, int] = field(default_factory=dict)
 
-    def cycles(self, found: Sequence[Piece]) -> int:
+    def cycles(self, cut_pieces: Sequence[Piece]) -> int:
         """Return the system cycles of the simulated pieces, with the transfers between them."""
-        for piece in found:
+        for piece in cut_pieces:
             if piece not in self._parts:
                 self._parts[piece] = self.program(piece)
-        made = [(piece, part) for piece in found if (part := self._parts[piece]) is not None]
-        executable = self._linked([part for _, part in made])
+        compiled = [(piece, part) for piece in cut_pieces if (part := self._parts[piece]) is not None]
+        executable = self._linked([part for _, part in compiled])
         if len({core.clock_mhz for core in self.cores}) > 1:
             return self._run(executable)
         between = tuple(step for step in executable.steps if not isinstance(step, Launch))
         cycles = self._run(replace(executable, steps=between))
-        return cycles + sum(self._launch(piece, part) for piece, part in made)
+        return cycles + sum(self._launch(piece, part) for piece, part in compiled)
 
-    def whole(self, found: Sequence[Piece]) -> int:
+    def whole(self, cut_pieces: Sequence[Piece]) -> int:
         """Return the same cycles, timed as one run instead of a sum over launches."""
-        parts = [self._parts[piece] if piece in self._parts else self.program(piece) for piece in found]
+        parts = [self._parts[piece] if piece in self._parts else self.program(piece) for piece in cut_pieces]
         return self._run(self._linked([part for part in parts if part is not None]))
 
     def _linked(self, parts: Sequence[Part]) -> Executable:
@@ -270,15 +270,15 @@ class _Search:
 
     def candidates(self) -> Iterator[Chosen]:
         """Yield candidates that move a part of a piece to another device, long parts first."""
-        found = cut(self.task, self.chosen)
+        cut_pieces = cut(self.task, self.chosen)
         unit_of = {operation: number for number, unit in enumerate(self.task.units) for operation in unit}
         stretches: list[tuple[int, int, tuple[int, ...]]] = []
-        for position, piece in enumerate(found):
+        for position, piece in enumerate(cut_pieces):
             units_of_piece = tuple(dict.fromkeys(unit_of[operation] for operation in piece.operations))
             stretches += [(-len(part), position, part) for part in _parts(units_of_piece)]
         for _, position, part in sorted(stretches):
             for device in range(len(self.task.devices)):
-                if device == found[position].device:
+                if device == cut_pieces[position].device:
                     continue
                 yield self.moved(part, device)
 
@@ -294,13 +294,13 @@ class _Search:
 
     def attempt(self, chosen: Chosen) -> bool:
         """Simulate a partition, keep it if it is faster than the best so far, and return whether it is."""
-        found = cut(self.task, chosen)
-        if self.tries == self.most_tries or found in self.seen:
+        cut_pieces = cut(self.task, chosen)
+        if self.tries == self.most_tries or cut_pieces in self.seen:
             return False
-        self.seen.add(found)
+        self.seen.add(cut_pieces)
         self.tries += 1
         try:
-            cycles = self.bench.cycles(found)
+            cycles = self.bench.cycles(cut_pieces)
         except (CompileError, ProgramError, DeviceInternalError):  # it does not fit
             return False
         if cycles >= self.cycles:

@@ -36,7 +36,7 @@ def remedy(fault: CompileError, machine: Hardware, compiled: Callable[[Hardware]
     """
     settings = _larger(machine) if _KEY in str(fault) else iter(())
     fitting = [_first(settings, compiled), _first(_presets(machine), compiled)]
-    words = " or ".join(each for each in fitting if each)
+    words = " or ".join(choice for choice in fitting if choice)
     return f"; tried: {words} fits" if words else ""
 
 

@@ -142,7 +142,12 @@ def _check_memory(config: TransformerConfig, machine: Hardware, batch: int, past
     activations = None if config.weights.real else ACTIVATIONS[config.floats]
     others = [config.stored_as(other, activations) for other in FORMATS]
     fitting = next(
-        (each for each in others if each.stored_bytes + each.layer_cache_bytes * held <= has), None
+        (
+            candidate
+            for candidate in others
+            if candidate.stored_bytes + candidate.layer_cache_bytes * held <= has
+        ),
+        None,
     )
     instead = (
         f"--weights {fitting.weights.name} would fit, {fitting.stored_bytes} bytes, or "

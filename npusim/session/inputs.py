@@ -264,5 +264,5 @@ def _check_name(program: Stateful, name: str, known: Sequence[str]) -> None:
         return
     near = nearest(name, known)
     hint = f', did you mean "{near}"?' if near else ";"
-    has = ", ".join(f'"{each}"' for each in known) or "none"
+    has = ", ".join(f'"{known_name}"' for known_name in known) or "none"
     raise SimulationError(f'state "{name}": {program.name} has no such state{hint} it has {has}')

@@ -38,23 +38,23 @@ def simulate_executable(
     begin = time.perf_counter()
     timing_only = _without_data(executable, given, timing_only)
     kind = host.kind_of_inputs(given, timing_only)
-    made, bindings = executable, None
+    bound, bindings = executable, None
     if hardware is not None:
         programs = tuple(replace(program, hardware=hardware) for program in executable.programs)
-        made = replace(executable, hardware=hardware, programs=programs)
+        bound = replace(executable, hardware=hardware, programs=programs)
     if not timing_only:
         tensors = [place.tensor for place in executable.inputs]
         values = inputs.draw(tensors, seed) if given is None else inputs.bind(tensors, given)
         bindings = Bindings(values, inputs.bound(executable, before), host_functions(executable))
-    system = System((made.hardware,))
-    job = system.submit(made, bindings, decisions=decisions or {}, progress=progress)
+    system = System((bound.hardware,))
+    job = system.submit(bound, bindings, decisions=decisions or {}, progress=progress)
     with host.one_blas_thread(timing_only):
         system.run()
     run = job.runs[0]
     if before is None and run.states:
         inputs.hold(executable, run.states)
     return replace(
-        measure_job(made, run, inputs.names(executable)),
+        measure_job(bound, run, inputs.names(executable)),
         wall_s=WallTimes(simulate=time.perf_counter() - begin),
         provenance=Provenance(seed=seed if kind == "random" else None, inputs=kind),
     )

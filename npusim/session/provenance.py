@@ -19,15 +19,15 @@ def digest_of_model(path: str | Path) -> str | None:
     from hashlib import sha256
 
     plain = model_file(path)
-    found: str | Path | bytes = plain
+    source: str | Path | bytes = plain
     if not plain.is_file():
         if str(path) not in models.names():
             return None
-        found = models.path_or_bytes(str(path))
-    if isinstance(found, bytes):
-        return sha256(found).hexdigest()
+        source = models.path_or_bytes(str(path))
+    if isinstance(source, bytes):
+        return sha256(source).hexdigest()
     try:
-        with user_file.opened(found, user_file.MODEL) as file:
+        with user_file.opened(source, user_file.MODEL) as file:
             text = sha256()
             while block := file.read(1 << 20):
                 text.update(block)
@@ -59,10 +59,10 @@ def of_run(
     shapes = options.shape_words()
     words = ["npusim", "run", Path(path).name]
     words += ["--hw", named] if named is not None else []
-    words += [word for each in devices for word in ("--device", Path(each).name)]
-    words += [word for each in settings for word in ("--set", each)]
+    words += [word for device in devices for word in ("--device", Path(device).name)]
+    words += [word for setting in settings for word in ("--set", setting)]
     words += options.words()
-    words += [word for each in shapes for word in (SHAPE_OPTION, each)]
+    words += [word for shape in shapes for word in (SHAPE_OPTION, shape)]
     words += ["--seed", str(seed)] if inputs == "random" and seed else []
     words += ["--timing-only"] if inputs == "none" else []
     return Provenance(

@@ -151,7 +151,7 @@ class Evaluator:
         runs = [self.run(index, setting, hardware) for index in range(len(workloads))]
         by_model = [{key: number(run, key) for key in space.keys} for run in runs]
         values = self._combined(by_model)
-        if not all(map(is_value, [*values.values(), *(each for run in by_model for each in run.values())])):
+        if not all(map(is_value, [*values.values(), *(value for run in by_model for value in run.values())])):
             return Record(point, reason=f"a value is not finite, or beyond {LARGEST_VALUE:g}")
         several = len(workloads) > 1
         named = {model.name: row for model, row in zip(workloads, by_model, strict=True)} if several else {}
@@ -159,10 +159,12 @@ class Evaluator:
 
     def _combined(self, by_model: Sequence[Mapping[str, float]]) -> dict[str, float]:
         space = self.job.space
-        weights = [each.weight for each in self.job.workloads]
-        maximised = {each.key for each in space.objectives if each.goal == "max"}
+        weights = [workload.weight for workload in self.job.workloads]
+        maximised = {objective.key for objective in space.objectives if objective.goal == "max"}
         return {
-            key: combine([each[key] for each in by_model], weights, space.combine, key, key not in maximised)
+            key: combine(
+                [values[key] for values in by_model], weights, space.combine, key, key not in maximised
+            )
             for key in space.keys
         }
 

@@ -64,9 +64,14 @@ def describe(workloads: Sequence[Workload], space: Space, sampling: Sampling) ->
     return {
         "npusim_version": npusim_version(),
         "models": [
-            {"name": each.name, "digest": each.digest, "weight": each.weight, "file": each.file}
-            | ({"shapes": list(each.shapes)} if each.shapes else {})
-            for each in workloads
+            {
+                "name": workload.name,
+                "digest": workload.digest,
+                "weight": workload.weight,
+                "file": workload.file,
+            }
+            | ({"shapes": list(workload.shapes)} if workload.shapes else {})
+            for workload in workloads
         ],
         "sampler": sampling.model_dump(exclude={"points"}) | proposers(sampling),
         "space": space.to_plain(),

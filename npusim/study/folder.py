@@ -101,7 +101,7 @@ class Folder:
     def lines(self) -> Lines:
         """Return the line format of the study in the folder."""
         plain = self.description()
-        models = tuple(each["name"] for each in plain["models"])
+        models = tuple(model["name"] for model in plain["models"])
         study = "" if plain["format"] == OLD_FORMAT else _checksum(plain)
         return Lines(Space.from_plain(plain["space"]), models, study)
 
@@ -227,9 +227,9 @@ def _differences(old: Any, new: Any, path: str = "") -> list[str]:
     if isinstance(old, dict) and isinstance(new, dict) and path != "space.parameters":
         keys = list(dict.fromkeys([*old, *new]))
         return [
-            each
+            difference
             for key in keys
-            for each in _differences(old.get(key), new.get(key), f"{path}.{key}" if path else key)
+            for difference in _differences(old.get(key), new.get(key), f"{path}.{key}" if path else key)
         ]
     same = old == new and (not isinstance(old, dict) or list(old) == list(new))
     return [] if same else [path.removeprefix("space.")]

@@ -85,9 +85,9 @@ def levers(model: Graph | Program, result: RunResult, options: Options = FAST, *
     graph = options.known(placed.forced_of(model) if placed else model)
     chosen = candidates(result, _lacking(graph, result))[: _affordable(result)]
     for variant in _best_variants(result):
-        if all(each.set != variant.set for each in chosen):
+        if all(candidate.set != variant.set for candidate in chosen):
             chosen.append(variant)
-    tried = [_simulated(graph, result, each) for each in chosen]
+    tried = [_simulated(graph, result, candidate) for candidate in chosen]
     if (share := _float_share(result)) >= LEAST_SHARE:
         tried.append(_quantized(model, result, file, share))
     return Tried(tuple(lever for lever in tried if lever is not None))
@@ -111,7 +111,7 @@ def levers_of(result: RunResult, asked: Mapping[str, Any]) -> Tried:
         if path is None
         else open_model(path, parse_sizes(split(result.provenance.shapes or "")))
     )
-    names = {each.name for each in fields(Options)} & set(asked)
+    names = {field.name for field in fields(Options)} & set(asked)
     return levers(
         model,
         result,
@@ -138,10 +138,10 @@ def _best_variants(result: RunResult) -> list[Candidate]:
     """Return the best what-if variants, as many as an answer has levers."""
     if result.variants is None:
         return []
-    ran = [each for each in result.variants.variants if not each.reason and each.latency_percent]
+    ran = [variant for variant in result.variants.variants if not variant.reason and variant.latency_percent]
     return [
-        Candidate(_unit(each.parameter), {each.parameter: each.after}, 0.0)
-        for each in sorted(ran, key=lambda each: each.latency_percent or 0.0)[:MOST_LEVERS]
+        Candidate(_unit(variant.parameter), {variant.parameter: variant.after}, 0.0)
+        for variant in sorted(ran, key=lambda variant: variant.latency_percent or 0.0)[:MOST_LEVERS]
     ]
 
 
@@ -343,14 +343,14 @@ def _lost_to(result: RunResult) -> dict[tuple[str, str], int]:
                 continue  # a larger scratchpad saves nothing, since nothing was spilled or fetched again
             causes.setdefault(_of_memory(result.hardware, port, path), []).append(cause)
     return {
-        (path, max(each, key=lambda cause: lost[cause])): sum(lost[cause] for cause in each)
-        for path, each in causes.items()
+        (path, max(own_causes, key=lambda cause: lost[cause])): sum(lost[cause] for cause in own_causes)
+        for path, own_causes in causes.items()
     }
 
 
 def _of_memory(hardware: Hardware, name: str, path: str) -> str:
     """Translate a key of the DRAM to that of a memory; a memory on the NPU's clock has a port width, no bandwidth."""
-    memory = next((each for each in hardware.memory if each.name == name), None)
+    memory = next((known for known in hardware.memory if known.name == name), None)
     table, _, key = path.partition(".")
     if memory is None or table != "dram":
         return path

@@ -208,18 +208,18 @@ COMBINE: Mapping[str, str] = {
 """The ways to combine the values of several models into one, by name, with their descriptions."""
 
 
-def combine(values: Sequence[float], weights: Sequence[float], how: str, key: str, minimise: bool) -> float:
-    """Combine the values of several models into one; `how` is a key of `COMBINE`.
+def combine(values: Sequence[float], weights: Sequence[float], rule: str, key: str, minimise: bool) -> float:
+    """Combine the values of several models into one; `rule` is a key of `COMBINE`.
 
     Keys of the hardware are the same for all models and stay what they are. A geometric mean needs no
     normalisation to a reference: that would multiply every point by the same constant.
     """
     if len(values) == 1 or of_hardware(key):
         return values[0]
-    if how == "max":
+    if rule == "max":
         return max(values) if minimise else min(values)
     total = sum(weights)
-    if how == "geomean":
+    if rule == "geomean":
         if min(values) <= 0:
             raise NpusimError(
                 f'objective {key}: {min(values):g} has no geometric mean; choose combine = "mean"'
@@ -227,4 +227,4 @@ def combine(values: Sequence[float], weights: Sequence[float], how: str, key: st
         logs = map(math.log, values)
         return math.exp(math.fsum(map(operator.mul, logs, weights)) / total)
     weighted = math.fsum(map(operator.mul, values, weights))
-    return weighted if how == "sum" else weighted / total
+    return weighted if rule == "sum" else weighted / total

@@ -75,14 +75,16 @@ def progress(study: Study) -> tuple[Step, ...]:
 
 def _scale(study: Study) -> Callable[[Costs], Costs]:
     """Return the logarithms of costs if all are positive, else the costs; maximised values keep their sign."""
-    if any(record.values[each.key] <= 0 for record in study.feasible for each in study.objectives):
+    if any(record.values[objective.key] <= 0 for record in study.feasible for objective in study.objectives):
         return lambda plain: plain
     return lambda plain: np.sign(plain) * np.log(np.abs(plain))
 
 
 def _turned(study: Study, costs: NDArray[np.float64]) -> tuple[float, ...]:
     """Convert costs back to values; maximised ones change their sign."""
-    return tuple(each.cost(cost) for each, cost in zip(study.objectives, costs.tolist(), strict=True))
+    return tuple(
+        objective.cost(cost) for objective, cost in zip(study.objectives, costs.tolist(), strict=True)
+    )
 
 
 def _in_order(study: Study) -> list[Record]:

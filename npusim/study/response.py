@@ -117,7 +117,7 @@ def _fitted(basis: _Basis, sums: _Sums, at: int, flat: bool) -> tuple[float, lis
     """Return the explained share of an objective, and its model of all points, then without each group of points."""
     explained, weights, penalty = (0.0, basis.weights(), 1.0) if flat else _chosen(basis, sums, at)
     groups = (None, *range(sums.folds))
-    return explained, [basis.parts(_solved(sums.without(each), at, weights, penalty)) for each in groups]
+    return explained, [basis.parts(_solved(sums.without(fold), at, weights, penalty)) for fold in groups]
 
 
 class _Basis:
@@ -160,7 +160,7 @@ class _Basis:
         """Return the weight of each feature, the inverse square root of its penalty."""
         of = np.ones(len(self.axes)) if relevance is None else relevance
         damping = [_damping(axis, waves.shape[1]) for axis, waves in zip(self.axes, self.waves, strict=True)]
-        blocks = [np.array([FREE]), *(weight * each for weight, each in zip(of, damping, strict=True))]
+        blocks = [np.array([FREE]), *(weight * weights for weight, weights in zip(of, damping, strict=True))]
         if self.paired:
             for i, j in self.pairs:
                 product = damping[i][: self.paired[i], None] * damping[j][None, : self.paired[j]]
@@ -229,7 +229,7 @@ class _Sums:
     def without(self, fold: int | None) -> _Sums:
         """Return the sums over all points, or over all but those of a group."""
         parts = (self.gram, self.cross, self.square, self.counts)
-        return _Sums(*(each.sum(axis=0) - (0 if fold is None else each[fold]) for each in parts))
+        return _Sums(*(sums.sum(axis=0) - (0 if fold is None else sums[fold]) for sums in parts))
 
 
 def _sums(basis: _Basis, places: Whole, heights: Float64Array) -> _Sums:
@@ -321,7 +321,7 @@ def _response(fits: list[_Parts], explained: float, middle: float, scale: float,
     shares = [fit.shapley * explained / (fit.shapley.sum() or 1.0) for fit in fits]
     whole = fits[0]
     heights = [[middle + scale * (fit.mean + effect) for effect in fit.effects] for fit in fits]
-    errors = [_jackknife(list(each)) for each in zip(*heights[1:], strict=True)]
+    errors = [_jackknife(list(folds)) for folds in zip(*heights[1:], strict=True)]
     means = heights[0]
     return Response(
         explained,

@@ -169,14 +169,14 @@ def ranked(all_effects: Sequence[Sensitivity]) -> list[tuple[Sensitivity, ...]]:
 
 
 def _simulated(effects: Sequence[Sensitivity]) -> list[Sensitivity]:
-    return [each for each in effects if not of_hardware(each.objective)]
+    return [effect for effect in effects if not of_hardware(effect.objective)]
 
 
 def most_by_objective(effects: Sequence[Sensitivity]) -> list[Sensitivity]:
     """Return the effect with the largest share for each objective; only simulated objectives, if there are any."""
     chosen = _simulated(effects) or effects
-    by_objective = {each.objective: each for each in sorted(chosen, key=lambda each: each.share)}
-    return [by_objective[key] for key in dict.fromkeys(each.objective for each in chosen)]
+    by_objective = {effect.objective: effect for effect in sorted(chosen, key=lambda effect: effect.share)}
+    return [by_objective[key] for key in dict.fromkeys(effect.objective for effect in chosen)]
 
 
 def without_effect(space: Space, records: Sequence[Record]) -> list[str]:
@@ -192,6 +192,6 @@ def without_effect(space: Space, records: Sequence[Record]) -> list[str]:
             others = tuple(value for path, value in point.items() if path != axis.path)
             outcomes.setdefault(others, []).append((record.reason, tuple(record.values.items())))
         groups = [group for group in outcomes.values() if len(group) > 1]
-        if groups and all(each == group[0] for group in groups for each in group):
+        if groups and all(values == group[0] for group in groups for values in group):
             paths.append(axis.path)
     return paths

@@ -220,7 +220,11 @@ class Space:
     @cached_property
     def keys(self) -> tuple[str, ...]:
         """Every key that is recorded: objectives, limits, and further ones (`keep`)."""
-        keys = [each.key for each in self.objectives] + [each.key for each in self.limits] + list(self.keep)
+        keys = (
+            [objective.key for objective in self.objectives]
+            + [limit.key for limit in self.limits]
+            + list(self.keep)
+        )
         return tuple(dict.fromkeys(keys))
 
     @cached_property
@@ -230,7 +234,7 @@ class Space:
 
     def costs(self, values: Mapping[str, float]) -> list[float]:
         """Return the cost of recorded values in each objective; less is better, also for a maximised one."""
-        return [each.cost(values[each.key]) for each in self.objectives]
+        return [objective.cost(values[objective.key]) for objective in self.objectives]
 
     def excess(self, values: Mapping[str, float]) -> float:
         """Return how far recorded values are beyond the limits, added up; 0 if they keep all of them."""
@@ -327,11 +331,11 @@ class Space:
             "name": self.name,
             "hardware": hardware_file.to_dict(self.base),
             "parameters": {axis.path: list(axis.values) for axis in self.axes},
-            "derived": {path: each.text for path, each in self.derived.items()},
-            "constraints": [each.text for each in self.constraints],
-            "objectives": [{"key": each.key, "goal": each.goal} for each in self.objectives],
+            "derived": {path: expression.text for path, expression in self.derived.items()},
+            "constraints": [constraint.text for constraint in self.constraints],
+            "objectives": [{"key": objective.key, "goal": objective.goal} for objective in self.objectives],
             "limits": [
-                {"key": each.key, "relation": each.relation, "bound": each.bound} for each in self.limits
+                {"key": limit.key, "relation": limit.relation, "bound": limit.bound} for limit in self.limits
             ],
             "keep": list(self.keep),
             "combine": self.combine,
@@ -347,10 +351,10 @@ class Space:
         return cls(
             base=base,
             axes=tuple(Axis(path, tuple(values)) for path, values in plain["parameters"].items()),
-            objectives=tuple(Objective(**each) for each in plain["objectives"]),
+            objectives=tuple(Objective(**objective) for objective in plain["objectives"]),
             derived={path: parse(text, names) for path, text in plain["derived"].items()},
             constraints=tuple(parse(text, names) for text in plain["constraints"]),
-            limits=tuple(Limit(**each) for each in plain["limits"]),
+            limits=tuple(Limit(**limit) for limit in plain["limits"]),
             keep=tuple(plain["keep"]),
             combine=plain["combine"],
             programs=plain["programs"],
@@ -368,4 +372,4 @@ def _changed(base: Hardware, setting: Values) -> Hardware:
 
 def known_names(base: Hardware) -> list[str]:
     """Return the names that expressions may use: every parameter of a machine."""
-    return [each.path for each in parameters(base)]
+    return [parameter.path for parameter in parameters(base)]

@@ -240,7 +240,9 @@ class _Reader:
             elif not isinstance(text, str):
                 self.faults[where] = f'{short(text)} is not an expression, such as "mac_array.rows * 2"'
             else:
-                expressions.update((path, each) for each in self._expressions(where, [text], numbered=False))
+                expressions.update(
+                    (path, expression) for expression in self._expressions(where, [text], numbered=False)
+                )
         return expressions
 
     def _expressions(self, where: str, texts: Sequence[str], numbered: bool = True) -> Iterator[Expression]:

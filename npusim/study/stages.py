@@ -83,4 +83,4 @@ def paths_up_to(last: Stage, of: Hardware | None = None) -> tuple[str, ...]:
 
     of: the machine whose further memories are included.
     """
-    return tuple(each.path for each in parameters(of) if stage(each.path) <= last)
+    return tuple(parameter.path for parameter in parameters(of) if stage(parameter.path) <= last)

@@ -81,7 +81,9 @@ class Study:
         return cls(
             Path(path),
             Space.from_plain(plain["space"]),
-            tuple(StudyModel(**each | {"shapes": tuple(each.get("shapes", ()))}) for each in plain["models"]),
+            tuple(
+                StudyModel(**model | {"shapes": tuple(model.get("shapes", ()))}) for model in plain["models"]
+            ),
             plain["sampler"],
             plain["npusim_version"],
             tuple(sorted(folder.records(), key=lambda record: record.point)),
@@ -228,8 +230,8 @@ def names_in(study: Path) -> list[str]:
     """
     front = study / FRONT
     files.require_no_link(front)
-    there = [path for path in study.glob("*") if path.suffix in WRITTEN] + list(front.glob("*.toml"))
-    return list(dict.fromkeys([*ALWAYS, *(str(path.relative_to(study)) for path in there)]))
+    written = [path for path in study.glob("*") if path.suffix in WRITTEN] + list(front.glob("*.toml"))
+    return list(dict.fromkeys([*ALWAYS, *(str(path.relative_to(study)) for path in written)]))
 
 
 def write_tables(study: Study) -> list[Path]:

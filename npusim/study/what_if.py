@@ -92,17 +92,17 @@ def what_if_of(
         for parameter in parameters_read(base)
         for factor in parameter.what_if
     ]
-    runs = [each for each in tried if isinstance(each, _Try)]
+    runs = [attempt for attempt in tried if isinstance(attempt, _Try)]
     job = Job(_space(base, runs, options.schedules), (Workload(opened.name, opened),))
     here = InProcess(job)
     begin = time.perf_counter()
     result = here.evaluator.run(0, job.space.setting(0), base)  # all first values: those of the base
     now = Point(*(number(result, key) for key in (LATENCY, ENERGY, AREA)))
-    points = [_number(job.space, each) for each in runs]
+    points = [_number(job.space, run) for run in runs]
     executor = _executor(here, job, points, jobs, time.perf_counter() - begin)
     records = _records(executor, points, progress)
-    variants = [each for each in tried if isinstance(each, Variant)]
-    variants += [_variant(each, records[point], now) for each, point in zip(runs, points, strict=True)]
+    variants = [attempt for attempt in tried if isinstance(attempt, Variant)]
+    variants += [_variant(run, records[point], now) for run, point in zip(runs, points, strict=True)]
     return WhatIf(
         model=opened.name,
         hardware=base,
@@ -191,8 +191,8 @@ def _without_place(message: str) -> str:
 def _space(base: Hardware, runs: Sequence[_Try], schedules: int) -> Space:
     """Return a space that holds all machines with one change; those with several changes are never computed."""
     values: dict[str, list[float]] = {}
-    for each in runs:
-        values.setdefault(each.parameter, [each.before]).append(each.after)
+    for run in runs:
+        values.setdefault(run.parameter, [run.before]).append(run.after)
     return Space(
         base=base,
         axes=tuple(Axis(path, tuple(tried)) for path, tried in values.items()),

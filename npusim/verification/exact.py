@@ -102,7 +102,7 @@ class Evaluator:
         graph = onnx.helper.make_graph(
             nodes,
             "exact",
-            [onnx.ValueInfoProto(name=each) for each in feeds],
+            [onnx.ValueInfoProto(name=feed) for feed in feeds],
             [onnx.ValueInfoProto(name=name)],
         )
         model = onnx.helper.make_model(
@@ -110,7 +110,8 @@ class Evaluator:
         )
         (result,) = ReferenceEvaluator(model).run([name], feeds)
         may_saturate = any(
-            node.op_type in _INTEGER_PRODUCTS and _may_saturate(*(feeds.get(each) for each in node.input[:2]))
+            node.op_type in _INTEGER_PRODUCTS
+            and _may_saturate(*(feeds.get(operand) for operand in node.input[:2]))
             for node in nodes
         )
         return ExactValue(np.asarray(result, np.float64), may_saturate)
@@ -187,7 +188,7 @@ def _quantized_operation(node: Any, known: _Known, dtype: np.dtype[Any]) -> Exac
     graph = onnx.helper.make_graph(
         [operation],
         "exact",
-        [onnx.ValueInfoProto(name=each) for each in feeds],
+        [onnx.ValueInfoProto(name=name) for name in feeds],
         [onnx.ValueInfoProto(name="y")],
     )
     (result,) = ReferenceEvaluator(onnx.helper.make_model(graph)).run(None, feeds)
@@ -208,7 +209,7 @@ def _may_saturate(x: Array | None, w: Array | None) -> bool:
 def _attributes(node: Any) -> dict[str, Any]:
     import onnx
 
-    return {each.name: onnx.helper.get_attribute_value(each) for each in node.attribute}
+    return {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in node.attribute}
 
 
 def _widened(array: Array) -> Array:

@@ -69,8 +69,8 @@ class Session:
                 experimental_preserve_all_tensors=every_tensor,
             )
             self._interpreter.allocate_tensors()
-            self._inputs = [each["index"] for each in self._interpreter.get_input_details()]
-            self._outputs = [each["index"] for each in self._interpreter.get_output_details()]
+            self._inputs = [detail["index"] for detail in self._interpreter.get_input_details()]
+            self._outputs = [detail["index"] for detail in self._interpreter.get_output_details()]
         except (RuntimeError, ValueError) as fault:  # a name that is not UTF-8 is a ValueError
             raise LiteRTError(f"LiteRT refuses the model: {one_line(fault)}") from None
 
@@ -91,7 +91,7 @@ class Session:
         return [np.asarray(self._interpreter.get_tensor(index)) for index in self._outputs]
 
     def _resize(self, inputs: Sequence[Array]) -> None:
-        shapes = [tuple(each["shape"]) for each in self._interpreter.get_input_details()]
+        shapes = [tuple(detail["shape"]) for detail in self._interpreter.get_input_details()]
         if shapes != [value.shape for value in inputs]:
             for index, value in zip(self._inputs, inputs, strict=True):
                 self._interpreter.resize_tensor_input(index, value.shape)
@@ -135,8 +135,8 @@ class Apart:
 
     def _end(self) -> str:
         status = self._process.wait()
-        how = signal.Signals(-status).name if status < 0 else f"exit status {status}"
-        return f"LiteRT does not survive the model: its process ended with {how}"
+        reason = signal.Signals(-status).name if status < 0 else f"exit status {status}"
+        return f"LiteRT does not survive the model: its process ended with {reason}"
 
 
 _COMMAND = ("-m", "npusim.verification.litert")

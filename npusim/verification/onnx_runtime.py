@@ -52,9 +52,9 @@ class Session:
     def run(self, inputs: Sequence[Array]) -> Mapping[str, Array]:
         """Return the values of the graph by name, inputs among them. Raises OnnxRuntimeError for a run that fails."""
         assert self._session is not None
-        keys = [each.name for each in self._session.get_inputs()]
+        keys = [given.name for given in self._session.get_inputs()]
         feeds = dict(zip(keys, inputs, strict=True))
-        names = [each.name for each in self._session.get_outputs()]
+        names = [result.name for result in self._session.get_outputs()]
         try:
             arrays = self._session.run(None, feeds)
         except Exception as fault:
@@ -116,11 +116,11 @@ def _with_every_value(path: Path) -> tuple[bytes, frozenset[str]]:
             onnx.external_data_helper.load_external_data_for_tensor(tensor, str(path.resolve().parent))
             tensor.data_location = onnx.TensorProto.DEFAULT
             del tensor.external_data[:]
-    there = {each.name for each in model.graph.output}
+    outputs = {value.name for value in model.graph.output}
     for node in model.graph.node:
         for name in node.output:
-            if name and name not in there:
-                there.add(name)
+            if name and name not in outputs:
+                outputs.add(name)
                 model.graph.output.append(onnx.ValueInfoProto(name=name))
     quantized = [node.output[0] for node in model.graph.node if node.op_type == "QuantizeLinear"]
     return model.SerializeToString(), frozenset(quantized)

@@ -123,13 +123,13 @@ def _beside_onnx_runtime(path: str | Path, sizes: Sizes | None) -> Iterator[tupl
     onnx_runtime.require()
     graph = frontend.read(path, sizes)
     session = onnx_runtime.Session(Path(path))
-    how = "graph optimizations disabled"
+    settings = "graph optimizations disabled"
     yield (
         graph,
         Peer(
             "ONNX Runtime",
             _version("onnxruntime"),
-            how,
+            settings,
             session.run,
             halves=CLOSE_IN_HALVES,
             sums_in_floats=session.quantized,

@@ -190,7 +190,7 @@ def close(a: Array, b: Array, share: float) -> bool:
 def nearer(a: Array, b: Array, exact: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Return which elements of one value are nearer to the exact ones than those of the other, as a flat mask."""
     with np.errstate(all="ignore"):
-        off_a, off_b = (np.abs(each.astype(np.float64) - exact) for each in (a, b))
+        off_a, off_b = (np.abs(values.astype(np.float64) - exact) for values in (a, b))
         return np.asarray(off_a < off_b).reshape(-1)
 
 

@@ -100,12 +100,12 @@ def verify(
         program = compile_program(graph, hw or DEFAULT_HARDWARE)
         drawn = _drawn(program, inputs, samples, seed)
         walk = _Walk(graph, program, peer)
-        for sample, each in enumerate(drawn):
+        for sample, drawn_inputs in enumerate(drawn):
             try:
-                theirs = peer.run(each)
+                theirs = peer.run(drawn_inputs)
             except NpusimError as refusal:
                 raise type(refusal)(f"{path}: {refusal}") from None
-            walk.compare(sample, each, theirs)
+            walk.compare(sample, drawn_inputs, theirs)
             if progress:
                 progress(sample + 1, len(drawn))
     return Verification(
@@ -186,50 +186,50 @@ class _Walk:
             if index not in kept:
                 self._note(node, index, "not kept")
                 continue
-            found, expected = kept[index]
-            verdict: Verdict = "equal" if same(found, expected) else "close"
-            if self._close(found, expected):
-                self._note(node, index, verdict, count_differing(found, expected))
+            actual, expected = kept[index]
+            verdict: Verdict = "equal" if same(actual, expected) else "close"
+            if self._close(actual, expected):
+                self._note(node, index, verdict, count_differing(actual, expected))
                 continue
             alone = self._alone(node, theirs) if alone is None else alone
             if index not in alone.results or not _alike(alone.results[index], expected):
                 # Without the operands, or with a result of another type, npusim's own value is all there is.
                 judged = Judgement(
-                    "different", apart(found, expected) if _alike(found, expected) else np.ones(1, np.bool_)
+                    "different", apart(actual, expected) if _alike(actual, expected) else np.ones(1, np.bool_)
                 )
             elif self._close(alone.results[index], expected):
-                judged = Judgement("follows", apart(found, expected))
+                judged = Judgement("follows", apart(actual, expected))
             else:
                 # The operands may differ already, so judge what the layer alone gives on the other's operands.
-                found = alone.results[index]
-                judged = self._apart(index, found, expected, alone, named)
+                actual = alone.results[index]
+                judged = self._apart(index, actual, expected, alone, named)
             if judged.verdict == "different":
                 where = (self.graph, node, index)
                 self._differs(
-                    _difference(sample, "layer", *where, found, expected, self.peer.name, judged.elements)
+                    _difference(sample, "layer", *where, actual, expected, self.peer.name, judged.elements)
                 )
             self._note(node, index, judged.verdict, int(judged.elements.sum()), judged.off)
 
-    def _apart(self, index: int, found: Array, expected: Array, alone: _Alone, named: Named) -> Judgement:
+    def _apart(self, index: int, actual: Array, expected: Array, alone: _Alone, named: Named) -> Judgement:
         """Judge by the exact value a result that differs for equal operands."""
-        name, elements = self.graph.tensors[index].name, apart(found, expected)
+        name, elements = self.graph.tensors[index].name, apart(actual, expected)
         in_sums = name in self.peer.sums_in_floats
         exact = self.peer.exact(name, named, alone.operands) if self.peer.exact else None
-        fitting = [] if exact is None else _orders(exact.array, found.shape)
+        fitting = [] if exact is None else _orders(exact.array, actual.shape)
         if exact is None or not fitting:
-            rounded = in_sums and alone.in_float32 and one_apart(found, expected)
+            rounded = in_sums and alone.in_float32 and one_apart(actual, expected)
             return Judgement("rounded" if rounded else "different", elements)
         array = min(fitting, key=lambda order: distance(expected, order)).astype(np.float64)
-        share = self._share(found)
+        share = self._share(actual)
         wrong, theirs_wrong = (
-            elements & ~right(each, array, share).reshape(-1) for each in (found, expected)
+            elements & ~right(side, array, share).reshape(-1) for side in (actual, expected)
         )
         if wrong.any():
             return Judgement("different", wrong, "npusim")
-        if found.dtype.kind == "f" and theirs_wrong.any():  # other bytes alone are no difference of floats
+        if actual.dtype.kind == "f" and theirs_wrong.any():  # other bytes alone are no difference of floats
             elements = theirs_wrong
-        off: Off | None = "other" if nearer(found, expected, array)[elements].all() else None
-        if in_sums and most_apart(found, expected) <= 1:
+        off: Off | None = "other" if nearer(actual, expected, array)[elements].all() else None
+        if in_sums and most_apart(actual, expected) <= 1:
             return Judgement("rounded", elements, off)
         saturated = exact.may_saturate and self.peer.saturates()
         return Judgement("saturated" if saturated else "different", elements, off)
@@ -282,12 +282,12 @@ class _Walk:
         """Compare the outputs of the compiled program with the references."""
         outputs = simulate(self.program, list(inputs), states={}).outputs
         wrong = [
-            (index, found)
-            for index, found in zip(self.graph.outputs, outputs, strict=True)
-            if not same(found, ours[index])
+            (index, actual)
+            for index, actual in zip(self.graph.outputs, outputs, strict=True)
+            if not same(actual, ours[index])
         ]
         if wrong:
-            index, found = self._where(inputs, ours) or wrong[0]
+            index, actual = self._where(inputs, ours) or wrong[0]
             self._differs(
                 _difference(
                     sample,
@@ -295,7 +295,7 @@ class _Walk:
                     self.graph,
                     self._writer(index),
                     index,
-                    found,
+                    actual,
                     ours[index],
                     "the reference",
                 )
@@ -313,8 +313,8 @@ class _Walk:
             program = compile_program(replace(self.graph, outputs=computed), self.program.hardware)
         except CompileError:
             return None
-        found = zip(computed, simulate(program, list(inputs), states={}).outputs, strict=True)
-        return next(((index, value) for index, value in found if not same(value, ours[index])), None)
+        pairs = zip(computed, simulate(program, list(inputs), states={}).outputs, strict=True)
+        return next(((index, value) for index, value in pairs if not same(value, ours[index])), None)
 
 
 def by_number(graph: Graph, named: Named, ours: Values) -> dict[int, Array]:
@@ -376,19 +376,19 @@ def _difference(
     graph: Graph,
     node: Node,
     index: int,
-    found: Array,
+    actual: Array,
     expected: Array,
     other: str,
     elements: NDArray[np.bool_] | None = None,
 ) -> Difference:
     """Return the first element at which two values of a tensor have other bytes, of the `elements` if given."""
     name = graph.tensors[index].name
-    if not _alike(found, expected):
+    if not _alike(actual, expected):
         raise NpusimError(
-            f'{graph.name}: layer "{node.name}" ({node.op}): tensor "{name}" is {found.dtype} {list(found.shape)}, '
+            f'{graph.name}: layer "{node.name}" ({node.op}): tensor "{name}" is {actual.dtype} {list(actual.shape)}, '
             f"{other} computes {expected.dtype} {list(expected.shape)}: the file says what its operators do not give"
         )
-    elements = apart(found, expected) if elements is None else elements
+    elements = apart(actual, expected) if elements is None else elements
     at = int(np.flatnonzero(elements)[0])
     return Difference(
         sample=sample,
@@ -396,9 +396,9 @@ def _difference(
         layer=node.name,
         op=node.op,
         tensor=name,
-        index=tuple(int(i) for i in np.unravel_index(at, found.shape)),
-        npusim=found.reshape(-1)[at].item(),
+        index=tuple(int(i) for i in np.unravel_index(at, actual.shape)),
+        npusim=actual.reshape(-1)[at].item(),
         other=expected.reshape(-1)[at].item(),
         differing=int(elements.sum()),
-        elements=found.size,
+        elements=actual.size,
     )

@@ -95,11 +95,11 @@ def _shown(data: run_data.RunResult | job_data.JobResult) -> RunResult | JobResu
 
 
 @overload
-def simulate(program: Program, inputs: Inputs | None = None, **how: Any) -> RunResult: ...
+def simulate(program: Program, inputs: Inputs | None = None, **options: Any) -> RunResult: ...
 
 
 @overload
-def simulate(program: Executable, inputs: Inputs | None = None, **how: Any) -> JobResult: ...
+def simulate(program: Executable, inputs: Inputs | None = None, **options: Any) -> JobResult: ...
 
 
 @wraps(api.simulate)
@@ -113,6 +113,6 @@ _ASKED = "_asked"
 
 @wraps(api.run)
 def run(*given: Any, **named: Any) -> RunResult | JobResult:
-    made = _shown(api.run(*given, **named))
-    vars(made)[_ASKED] = signature(api.run).bind(*given, **named).arguments
-    return made
+    result = _shown(api.run(*given, **named))
+    vars(result)[_ASKED] = signature(api.run).bind(*given, **named).arguments
+    return result

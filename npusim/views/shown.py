@@ -23,4 +23,4 @@ def with_views(view: type[View], make: Callable[Given, Any]) -> Callable[Given, 
 
 def viewed(view: type[View], data: Any) -> View:
     """Convert a plain result to a class with the same fields."""
-    return view(**{each.name: getattr(data, each.name) for each in fields(data)})
+    return view(**{field.name: getattr(data, field.name) for field in fields(data)})

@@ -110,8 +110,8 @@ def save(record: Record) -> bytes:
     """Return the container of a compiled model; equal records give equal bytes. Raises BadContent as `load`."""
     require_sound(record)
     entries = {
-        "input_types": _json(_TYPES, [_written(each) for each in record.inputs]),
-        "output_types": _json(_TYPES, [_written(each) for each in record.outputs]),
+        "input_types": _json(_TYPES, [_written(type_) for type_ in record.inputs]),
+        "output_types": _json(_TYPES, [_written(type_) for type_ in record.outputs]),
         "num_caches": sum(len(gear.pieces) for gear in record.gears).to_bytes(8, "little"),
     }
     pieces = [(gear, piece) for gear in record.gears for piece in gear.pieces]
@@ -267,7 +267,7 @@ class _Entries:
 
     def types(self, key: str) -> tuple[OperandType, ...]:
         kept: Sequence[_Type] = self.json(key, _TYPES)
-        return tuple(_read_type(each, f"entry {key}: [{number}]") for number, each in enumerate(kept))
+        return tuple(_read_type(plain, f"entry {key}: [{number}]") for number, plain in enumerate(kept))
 
     def counted(self, count: int, key: str) -> Iterator[int]:
         """Yield 0 to count - 1. Checking the count first makes a count of 2**64 fail at once."""
