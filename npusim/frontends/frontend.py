@@ -146,8 +146,8 @@ def model_file(model: str | Path) -> Path:
 def _checked(name: str, make: Callable[[], tuple[Graph, GraphBuilder]]) -> Graph:
     """Return a graph after its check, with the name in front of faults and of notes."""
     try:
-        made, builder = make()
-        graph = check(made)
+        unchecked, builder = make()
+        graph = check(unchecked)
         builder.check_sizes()
     except OSError as fault:
         raise FormatError(f"{name}: cannot be read: {fault.strerror or fault}") from fault

@@ -50,7 +50,7 @@ class Rewriting(GraphBuilder):
     def changed(self, layer: Layer, inputs: Sequence[int | None] | None = None, **values: Any) -> None:
         """Copy a node with some parameters changed, and other operands if these are given."""
         operands = layer.inputs if inputs is None else tuple(inputs)
-        self.keep_node(layer, inputs=operands, parameters=layer.how.changed(**values))
+        self.keep_node(layer, inputs=operands, parameters=layer.params.changed(**values))
 
     def become(
         self,
@@ -95,20 +95,20 @@ def rewritten(graph: Graph, table: Mapping[str, Rewrite], refusals: Refusals) ->
     return to.graph(graph.outputs)
 
 
-def changed(how: Parameters, **values: Any) -> Parameters:
+def changed(params: Parameters, **values: Any) -> Parameters:
     """Return parameters with some values changed, as far as they have these names."""
-    return how.changed(**{name: value for name, value in values.items() if hasattr(how, name)})
+    return params.changed(**{name: value for name, value in values.items() if hasattr(params, name)})
 
 
 def resolved(to: Rewriting, n: Layer) -> None:
     """Return a node with axes counted from the front and all sizes written out, as readers produce them."""
     rank = len(n.shape) if n.inputs and n.inputs[0] is not None else 0
     values: dict[str, Any] = {}
-    if hasattr(n.how, "axis") and rank:
-        values["axis"] = n.how.axis % (rank + (n.op == "pack"))
-    if hasattr(n.how, "shape"):
+    if hasattr(n.params, "axis") and rank:
+        values["axis"] = n.params.axis % (rank + (n.op == "pack"))
+    if hasattr(n.params, "shape"):
         values["shape"] = n.wanted.shape
-    to.keep_node(n, parameters=changed(n.how, **values))
+    to.keep_node(n, parameters=changed(n.params, **values))
 
 
 # Rewrites that several formats need
@@ -116,8 +116,8 @@ def resolved(to: Rewriting, n: Layer) -> None:
 
 def plain_slice(to: Rewriting, n: Layer) -> None:
     """Rewrite a slice: with steps it becomes a strided slice."""
-    if any(step != 1 for step in n.how.strides):
-        box = {"begin": n.how.begin, "size": n.how.size, "strides": n.how.strides}
+    if any(step != 1 for step in n.params.strides):
+        box = {"begin": n.params.begin, "size": n.params.size, "strides": n.params.strides}
         to.become(n, "strided_slice", **box, shape=n.wanted.shape)
     else:
         to.changed(n, strides=())
@@ -126,15 +126,15 @@ def plain_slice(to: Rewriting, n: Layer) -> None:
 def strided_slice(to: Rewriting, n: Layer) -> None:
     """Give a strided slice one entry per axis; a reshape follows if that changes the shape of the result."""
     result = n.wanted
-    steps = n.how.strides or (1,) * len(n.how.begin)
-    gone = dropped_axes(n.how.size, result.shape)
+    steps = n.params.strides or (1,) * len(n.params.begin)
+    gone = dropped_axes(n.params.size, result.shape)
     if gone is not None:
         steps = tuple(1 if axis in gone else step for axis, step in enumerate(steps))
         to.changed(n, strides=steps, shape=result.shape)
         return
-    part = replace(result, shape=n.how.size)
+    part = replace(result, shape=n.params.size)
     [cut] = to.node(
-        n.op, n.inputs, [part], n.how.changed(strides=steps, shape=n.how.size), name=f"{n.name}/part"
+        n.op, n.inputs, [part], n.params.changed(strides=steps, shape=n.params.size), name=f"{n.name}/part"
     )
     to.become(n, "reshape", [cut], n.outputs, shape=result.shape)
 
@@ -155,23 +155,26 @@ def dropped_axes(sizes: Sequence[int], shape: Sequence[int]) -> set[int] | None:
 def axes_from_front(to: Rewriting, n: Layer) -> None:
     """Count the axes of a reduction, or of axes to drop, from the front."""
     rank = len(n.shape)
-    to.changed(n, axes=tuple(sorted({axis % rank for axis in n.how.axes}) if rank else ()))
+    to.changed(n, axes=tuple(sorted({axis % rank for axis in n.params.axes}) if rank else ()))
 
 
 def last_axis(to: Rewriting, n: Layer) -> None:
     """Write the last axis as -1, as readers give it."""
-    is_last = n.how.axis % len(n.shape) == len(n.shape) - 1
-    to.changed(n, axis=-1 if is_last else n.how.axis)
+    is_last = n.params.axis % len(n.shape) == len(n.shape) - 1
+    to.changed(n, axis=-1 if is_last else n.params.axis)
 
 
-def ends_of_slice(how: Any, shape: Sequence[int]) -> tuple[list[int], int, int]:
+def ends_of_slice(params: Any, shape: Sequence[int]) -> tuple[list[int], int, int]:
     """Return the ends of a strided slice, and its masks of ends and of dropped axes, for a result of this shape.
 
     An end before the first element has no number, so it has a bit in the mask.
     """
-    ends = [first + size * step for first, size, step in zip(how.begin, how.size, how.strides, strict=True)]
+    ends = [
+        first + size * step
+        for first, size, step in zip(params.begin, params.size, params.strides, strict=True)
+    ]
     masked = sum(1 << axis for axis, end in enumerate(ends) if end < 0)
-    shrunk = sum(1 << axis for axis in dropped_axes(how.size, shape) or ())
+    shrunk = sum(1 << axis for axis in dropped_axes(params.size, shape) or ())
     return [max(end, 0) for end in ends], masked, shrunk
 
 

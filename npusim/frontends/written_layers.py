@@ -18,7 +18,7 @@ LIMITS = {"relu6": (0.0, 6.0), "relu_n1_to_1": (-1.0, 1.0), "relu_0_to_1": (0.0,
 class Layer:
     """A node that is being written. Its operands are tensors by number: `layer[0]` is the first.
 
-    how: its parameters.
+    params: its parameters.
     result: its first result.
     """
 
@@ -26,7 +26,7 @@ class Layer:
         self._graph = graph
         self.node = node
         self.op, self.name, self.inputs, self.outputs = node.op, node.name, node.inputs, node.outputs
-        self.how: Any = node.parameters
+        self.params: Any = node.parameters
         self.result = node.outputs[0]
 
     def __getitem__(self, position: int) -> int:
@@ -63,7 +63,7 @@ class Layer:
     @property
     def axis(self) -> int:
         """The parameter `axis`, counted from the front of the first operand."""
-        axis: int = self.how.axis % len(self.shape)
+        axis: int = self.params.axis % len(self.shape)
         return axis
 
 

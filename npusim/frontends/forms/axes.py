@@ -17,8 +17,8 @@ def without(shape: Sequence[int], axis: int) -> tuple[int, ...]:
 
 def response(c: Conversion, x: int, size: int, **parameters: Any) -> int:
     """Add a local response normalization over `size` channels. An even window has one more after the centre."""
-    how: dict[str, Any] = {"axis": 1, "radius": (size - 1) // 2, "one_more": size % 2 == 0}
-    return c.node("local_response_normalization", [x], **how, **parameters)
+    window: dict[str, Any] = {"axis": 1, "radius": (size - 1) // 2, "one_more": size % 2 == 0}
+    return c.node("local_response_normalization", [x], **window, **parameters)
 
 
 def region_means(

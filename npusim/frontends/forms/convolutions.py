@@ -53,17 +53,17 @@ def convolution(
     """
     shape, filter_ = c.shape(image), c.shape(weights)
     if len(shape) == 3:
-        image, weights = (c.reshaped(each, _as_image(c.shape(each))) for each in (image, weights))
+        image, weights = (c.reshaped(tensor, _as_image(c.shape(tensor))) for tensor in (image, weights))
         window = window.after(_ONE)
     elif len(shape) == 5:
         image, weights = _by_taps(c, image, weights, window)
-    how = window.along([-2, -1]).steps
+    steps = window.along([-2, -1]).steps
     op, kind = "conv_2d", more.get("kind")
     # The MAC array writes int32 sums of whole groups only, so a depthwise convolution of them stays a grouped one.
     sums = kind.dtype == "int32" if kind is not None else c.sums_stay
     if c.shape(weights)[1] == 1 < groups and not sums:
-        op, how["depth_multiplier"] = "depthwise_conv_2d", filter_[0] // groups
-    result = c.node(op, [image, weights, bias], **how, **more)
+        op, steps["depth_multiplier"] = "depthwise_conv_2d", filter_[0] // groups
+    result = c.node(op, [image, weights, bias], **steps, **more)
     if len(shape) == 4:
         return result
     if len(shape) == 3:
@@ -88,7 +88,7 @@ def transposed(
     """
     short = len(c.shape(image)) == 3
     if short:
-        image, weights = (c.reshaped(each, _as_image(c.shape(each))) for each in (image, weights))
+        image, weights = (c.reshaped(tensor, _as_image(c.shape(tensor))) for tensor in (image, weights))
         extents, window = [1, *extents], window.after(_ONE)
     result = c.node(
         "transpose_conv",

@@ -88,11 +88,11 @@ def decoded(
     def half(a: int) -> int:
         return c.step("mul", [a, c.scalar(0.5, a)])
 
-    begin, end = (c.reshaped(each, along) for each in halves(priors))
+    begin, end = (c.reshaped(side, along) for side in halves(priors))
     if isinstance(factors, int):
-        by = [c.reshaped(each, along) for each in halves(factors)]
+        by = [c.reshaped(side, along) for side in halves(factors)]
     else:
-        by = [c.constant(np.array(each, np.float32)) for each in (factors[:2], factors[2:])]
+        by = [c.constant(np.array(numbers, np.float32)) for numbers in (factors[:2], factors[2:])]
     move, grow = (c.step("mul", [a, b]) for a, b in zip(halves(target), by, strict=True))
     size = plus(c.step("sub", [end, begin]), 1.0)
     middle = c.step("add", [c.step("mul", [move, size]), c.step("add", [begin, half(size)])])

@@ -225,7 +225,7 @@ class NodeConversion(Conversion):
 
     def tensors(self, name: str) -> list[int]:
         """Return the tensors of a repeated input."""
-        return [self._tensor(each) for each in self._names[name]]
+        return [self._tensor(value) for value in self._names[name]]
 
     def _tensor(self, name: str) -> int:
         if self.on_codes:

@@ -150,14 +150,14 @@ class _Planning:
     def _target(self, name: str) -> Codes | str:
         """Return the quantization that all readers of a value ask for, or why there is none."""
         asked = [self._asked_by(reader, name) for reader in self._readers.get(name, ())]
-        codes = [each for each in asked if isinstance(each, Codes)]
+        codes = [stated for stated in asked if isinstance(stated, Codes)]
         if name in self._kept:
             return "the result is an output too, or read by a body" if codes else _UNPAIRED
         if not codes:
             return str(asked[0]) if asked else _UNPAIRED
         if len(codes) < len(asked):
             return "the result is also read as floating-point values"
-        if any(each != codes[0] for each in codes):
+        if any(other != codes[0] for other in codes):
             return "the result is quantized in different ways"
         return codes[0]
 
@@ -170,8 +170,8 @@ class _Planning:
             return codes
         passed = name in reader.inputs[: 1 if bounds_of(reader, self._constants) else 0]
         if passed or (is_move(reader) and name in reader.inputs[MOVES[reader.role.operation]]):
-            targets = [self._targets.get(each, "") for each in reader.outputs if self._is_read(each)]
-            if targets and all(each == targets[0] for each in targets):
+            targets = [self._targets.get(output, "") for output in reader.outputs if self._is_read(output)]
+            if targets and all(target == targets[0] for target in targets):
                 return targets[0]
         return _NONE
 
@@ -196,7 +196,7 @@ class _Planning:
             return
         targets = [self._targets[name] for name in node.outputs if self._is_read(name)]
         misfit = accumulators.misfit(node, held, self._fixed)
-        missing = next((each for each in targets if isinstance(each, str)), None)
+        missing = next((target for target in targets if isinstance(target, str)), None)
         if missing is not None and misfit is None and accumulators.has_sums(node, held):
             self._plan.sums.add(node)
             if missing not in (_UNPAIRED, _NONE):
@@ -235,12 +235,12 @@ class _Planning:
 
     def _codes(self, node: Node) -> list[Codes | None]:
         targets = [self._targets[name] for name in node.outputs]
-        return [each if isinstance(each, Codes) else None for each in targets]
+        return [target if isinstance(target, Codes) else None for target in targets]
 
     def _hold(self, codes: Mapping[str, Codes | None]) -> None:
-        for name, each in codes.items():
-            if each is not None:
-                self._held[name] = self._plan.results[name] = each
+        for name, quantized in codes.items():
+            if quantized is not None:
+                self._held[name] = self._plan.results[name] = quantized
 
     def _code(self, node: Node) -> None:
         """Record the quantization that QuantizeLinear and DequantizeLinear state."""
@@ -256,7 +256,7 @@ class _Planning:
     def _move(self, node: Node, held: Sequence[Codes | None]) -> None:
         """Record the quantization of a move's results: that of its operands, or if these differ, the one asked for."""
         first, targets = held[0], self._codes(node)
-        same = first is not None and all(each == first for each in held)
+        same = first is not None and all(quantized == first for quantized in held)
         if first is not None and first.quantization.axis is not None:
             moved = moved_axis(node, first, self._fixed.get(node.inputs[0]), self._constants)
             if moved is not None and same:
@@ -265,7 +265,7 @@ class _Planning:
                 self._hold({node.outputs[0]: codes})
         elif same and (node.role.operation not in NEEDS_TARGET or first in targets):
             self._hold(dict.fromkeys(filter(None, node.outputs), first))
-        elif any(held) and all(each is not None for each in targets):
+        elif any(held) and all(target is not None for target in targets):
             self._hold(dict(zip(node.outputs, targets, strict=True)))
 
 
@@ -305,7 +305,7 @@ def captured(node: Node) -> set[str]:
     names: set[str] = set()
     for body in node.attributes.values():
         if isinstance(body, Network):
-            names.update(body.outputs, *(each.inputs for each in body.nodes), *map(captured, body.nodes))
+            names.update(body.outputs, *(inner.inputs for inner in body.nodes), *map(captured, body.nodes))
     return names
 
 
@@ -342,16 +342,16 @@ def region_of(
     sources: set[str] = set()
     waiting: list[tuple[Node, bool]] = [(node, False)]
     while waiting:
-        each, ready = waiting.pop()
+        candidate, ready = waiting.pop()
         if ready:
-            nodes[each] = None
+            nodes[candidate] = None
             continue
-        if each in nodes:
+        if candidate in nodes:
             continue
-        if each.role.domain or each.role.operation not in POINTWISE or len(each.outputs) != 1:
+        if candidate.role.domain or candidate.role.operation not in POINTWISE or len(candidate.outputs) != 1:
             return None
-        waiting.append((each, True))
-        for name in filter(None, each.inputs):
+        waiting.append((candidate, True))
+        for name in filter(None, candidate.inputs):
             if name in constants:
                 if np.size(constants[name]) != 1:
                     return None

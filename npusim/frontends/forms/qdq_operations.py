@@ -74,7 +74,7 @@ def _note_blocks(c: NodeConversion, x: int, floats: int) -> None:
     tensors, size = c.builder.tensors, int(c.attribute("block_size", 0))
     operands = [x, c.real("scale"), *([c.real("zero_point")] if c.has("zero_point") else [])]
     data = [tensors[number].array for number in operands]
-    if size <= 0 or int(c.attribute("axis", 1)) % 2 or any(each is None for each in data):
+    if size <= 0 or int(c.attribute("axis", 1)) % 2 or any(array is None for array in data):
         return
     bits = c.bits("x") or c.builder.type(x).element.bits
     zeros = data[2] if len(data) > 2 else None
@@ -129,7 +129,9 @@ def _dequantized_by_steps(c: NodeConversion, x: int) -> int:
     zero = _optional(c, "zero_point", x)
     if zero is not None:
         whole = unshaped("int32")
-        steps = c.node("sub", [c.node("cast", [each], whole) for each in (steps, c.plainly(zero))], whole)
+        steps = c.node(
+            "sub", [c.node("cast", [operand], whole) for operand in (steps, c.plainly(zero))], whole
+        )
     kind = unshaped(c.builder.type(scale).dtype)
     return c.node("mul", [c.node("cast", [steps], kind), scale], kind)
 

@@ -37,7 +37,7 @@ class Window(NamedTuple):
     def active(self) -> list[int]:
         """The axes along which the window has an effect."""
         axes = enumerate(zip(self.size, self.stride, self.padding, strict=True))
-        return [axis for axis, how in axes if how != (1, 1, NO_BORDER)]
+        return [axis for axis, taps in axes if taps != (1, 1, NO_BORDER)]
 
     @property
     def pool(self) -> dict[str, Any]:

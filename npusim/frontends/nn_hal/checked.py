@@ -192,5 +192,5 @@ class CheckedRequest:
 
 
 def _size_bytes(type_: OperandType, dimensions: tuple[int, ...] | None) -> int | None:
-    each = row_of(type_).element_bytes
-    return None if each is None or dimensions is None or not all(dimensions) else each * prod(dimensions)
+    size = row_of(type_).element_bytes
+    return None if size is None or dimensions is None or not all(dimensions) else size * prod(dimensions)

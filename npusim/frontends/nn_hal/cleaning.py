@@ -82,8 +82,8 @@ def clean_model(model: object) -> CheckedModel:
 def _extensions(model: Fields) -> dict[int, str]:
     """Return the names of extensions by their prefixes. Raises Broken."""
     names: dict[int, str] = {}
-    for place, each in model.each(_EXTENSIONS):
-        fields = Fields(place, each, ExtensionNameAndPrefix)
+    for place, extension in model.each(_EXTENSIONS):
+        fields = Fields(place, extension, ExtensionNameAndPrefix)
         name = fields.value("name")
         if type(name) is not str or not 0 < len(name) <= _LONGEST_NAME or not name.isprintable():
             text = f"is {field_values.shown(name)}, must be a name of 1 to {_LONGEST_NAME} characters"
@@ -98,7 +98,7 @@ def _extensions(model: Fields) -> dict[int, str]:
 def memories(place: str, value: object) -> tuple[Bytes, ...]:
     """Return a list of pools as bytes. Raises Broken."""
     return tuple(
-        [field_values.memory(f"{place}[{i}]", each) for i, each in enumerate(field_values.vec(place, value))]
+        [field_values.memory(f"{place}[{i}]", item) for i, item in enumerate(field_values.vec(place, value))]
     )
 
 
@@ -120,8 +120,8 @@ class _Cleaner:
     def graph(self, place: str, fields: Fields) -> CheckedGraph:
         return CheckedGraph(
             place,
-            tuple([self._operand(at, *each) for at, each in enumerate(fields.each("operands"))]),
-            tuple([self._operation(at, *each) for at, each in enumerate(fields.each("operations"))]),
+            tuple([self._operand(at, *located) for at, located in enumerate(fields.each("operands"))]),
+            tuple([self._operation(at, *located) for at, located in enumerate(fields.each("operations"))]),
             fields.read("inputIndexes", field_values.uint32s),
             fields.read("outputIndexes", field_values.uint32s),
         )
@@ -187,5 +187,5 @@ def _channels(place: str, value: object) -> Channels | None:
     if value is None:
         return None
     fields = Fields(place, value, SymmPerChannelQuantParams)
-    scales = [field_values.float32(*each) for each in fields.each("scales")]
+    scales = [field_values.float32(*located) for located in fields.each("scales")]
     return Channels(tuple(scales), fields.read("channelDim", field_values.uint32))

@@ -202,9 +202,9 @@ def vec(place: str, value: Any) -> list[Any] | tuple[Any, ...]:
 def uint32s(place: str, value: object) -> tuple[int, ...]:
     """Return the elements of a sequence as plain unsigned 32-bit ints."""
     elements = vec(place, value)
-    if all(type(each) is int and 0 <= each <= UINT32_MOST for each in elements):
+    if all(type(element) is int and 0 <= element <= UINT32_MOST for element in elements):
         return tuple(elements)
-    return tuple([uint32(f"{place}[{index}]", each) for index, each in enumerate(elements)])
+    return tuple([uint32(f"{place}[{index}]", element) for index, element in enumerate(elements)])
 
 
 def memory(place: str, value: Any, rule: str = "P1") -> Bytes:

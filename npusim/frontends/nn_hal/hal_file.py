@@ -174,8 +174,8 @@ def _model(bodies: Mapping[str, memoryview]) -> Model:
     values = _table("model", _parsed(bodies[_MODEL]), Model, _VALUES)
     values |= _graph_values("", values)
     values["referenced"] = [
-        Subgraph(**_graph_values(f"referenced[{i}].", _table(f"referenced[{i}]", each, Subgraph)))
-        for i, each in enumerate(_list("referenced", values.get("referenced", [])))
+        Subgraph(**_graph_values(f"referenced[{i}].", _table(f"referenced[{i}]", subgraph, Subgraph)))
+        for i, subgraph in enumerate(_list("referenced", values.get("referenced", [])))
     ]
     values["version"] = _named(values.get("version"), HalVersion)
     pairs = [_list(_EXTENSIONS, pair) for pair in _list(_EXTENSIONS, values.get(_EXTENSIONS, []))]
@@ -188,12 +188,12 @@ def _graph_values(prefix: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the structs of a graph from the values of its JSON table."""
     return {
         "operands": [
-            _operand(f"{prefix}operands[{i}]", each)
-            for i, each in enumerate(_list(f"{prefix}operands", values["operands"]))
+            _operand(f"{prefix}operands[{i}]", operand)
+            for i, operand in enumerate(_list(f"{prefix}operands", values["operands"]))
         ],
         "operations": [
-            _operation(f"{prefix}operations[{i}]", each)
-            for i, each in enumerate(_list(f"{prefix}operations", values["operations"]))
+            _operation(f"{prefix}operations[{i}]", operation)
+            for i, operation in enumerate(_list(f"{prefix}operations", values["operations"]))
         ],
         "inputIndexes": values["inputIndexes"],
         "outputIndexes": values["outputIndexes"],

@@ -41,18 +41,18 @@ def _resizing(c: Conversion) -> dict[str, Any]:
     c.require(fits, f"shape or scales must be there; scales are {scales}, {most}")
     sizes = [int(np.float32(pixels) * np.float32(scale)) for pixels, scale in zip(image, scales, strict=True)]
     c.require(min(sizes) > 0, f"scales {scales} leave {sizes} of an image of {list(image)}")
-    how: dict[str, Any] = {"size": tuple(sizes), "align_corners": corners}
+    parameters: dict[str, Any] = {"size": tuple(sizes), "align_corners": corners}
     exact = all(size == pixels * scale for size, pixels, scale in zip(sizes, image, scales, strict=True))
     if not exact and not corners:  # Paddle samples at the distance that the scale says, not size / image
-        how["steps"] = tuple(float(np.float32(1) / np.float32(scale)) for scale in scales)
-    return how
+        parameters["steps"] = tuple(float(np.float32(1) / np.float32(scale)) for scale in scales)
+    return parameters
 
 
 def _linear(c: Conversion) -> int:
-    how = _resizing(c)
+    parameters = _resizing(c)
     halves = c.has("align_mode") and c.whole("align_mode") == _HALF_PIXEL
-    how["half_pixel_centers"] = halves and not how["align_corners"]
-    return c.node("resize_bilinear", [c.tensor("input")], **how)
+    parameters["half_pixel_centers"] = halves and not parameters["align_corners"]
+    return c.node("resize_bilinear", [c.tensor("input")], **parameters)
 
 
 def _nearest(c: Conversion) -> int:

@@ -22,7 +22,7 @@ from npusim.frontends.nnadapter.nnadapter_codes import InvalidParameter, Precisi
 from npusim.frontends.nnadapter.operand import Operand, Operation
 from npusim.frontends.nnadapter.operand_type import member
 
-_RESULT = re.compile(r"(?P<name>\w+?)(?P<marks>[?+]*)(?:\((?P<flag>\w+)\))?(?:(?P<how>[=:@])(?P<of>\w+))?")
+_RESULT = re.compile(r"(?P<name>\w+?)(?P<marks>[?+]*)(?:\((?P<flag>\w+)\))?(?:(?P<mark>[=:@])(?P<of>\w+))?")
 
 _ELEMENT_KINDS = {"i": ("signed", "unsigned"), "f": ("real",), "b": ("truth",)}
 _KIND_WORDS = {"i": "a whole number", "f": "a real number", "b": "a BOOL8"}
@@ -70,14 +70,14 @@ def _outcome(word: str) -> Outcome:
     parts = _RESULT.fullmatch(word)
     if parts is None:
         raise ValueError(f"{word!r} is no result of a signature")
-    how, of, marks = parts["how"], parts["of"], parts["marks"]
+    mark, of, marks = parts["mark"], parts["of"], parts["marks"]
     return Outcome(
         parts["name"],
         "?" in marks,
         marks.strip("?"),
-        of if how == "=" else "",
-        Precision[of] if how == ":" else None,
-        of if how == "@" else "",
+        of if mark == "=" else "",
+        Precision[of] if mark == ":" else None,
+        of if mark == "@" else "",
         parts["flag"] or "",
     )
 

@@ -356,8 +356,8 @@ class Conversion(forms.Conversion):
         if not kind.quantized or own.quantization == kind.quantization:
             return tensor
         rounding = "truncate" if self._operands.in_reals else "saturating"
-        how = {} if own.quantized else {rounding: True}
-        return self.added(Step("quantize", [tensor], [kind], how))[0]
+        parameters = {} if own.quantized else {rounding: True}
+        return self.added(Step("quantize", [tensor], [kind], parameters))[0]
 
     def added(self, step: Step) -> tuple[int, ...]:
         """Add a node unchanged. Raises InvalidParameter if a result has other channels than scales."""

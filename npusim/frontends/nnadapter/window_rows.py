@@ -137,8 +137,8 @@ def _max_pool(c: Conversion) -> Sequence[int]:
 
 
 def _adaptive_average_pool(c: Conversion) -> int:
-    op, how = _bins(c, "average_pool_2d")
-    return c.node(op, [c.tensor("input")], **how)
+    op, bins = _bins(c, "average_pool_2d")
+    return c.node(op, [c.tensor("input")], **bins)
 
 
 def _adaptive_max_pool(c: Conversion) -> Sequence[int]:
@@ -149,14 +149,14 @@ def _bins(c: Conversion, pool: str) -> tuple[str, dict[str, Any]]:
     return in_bins(pool, image_size(c), pair(c, "output_shape"))
 
 
-def _largest(c: Conversion, op: str, how: dict[str, Any]) -> Sequence[int]:
+def _largest(c: Conversion, op: str, parameters: dict[str, Any]) -> Sequence[int]:
     """Add a maximum pool, with the positions of the maxima if the operation has an output for them."""
     image = c.tensor("input")
     c.require(
         c.flag("return_indices") or not c.has("indices"),
         "there is an output for indices, and return_indices is false",
     )
-    return c.nodes(f"{op}_with_positions" if c.has("indices") else op, [image], c.results(), **how)
+    return c.nodes(f"{op}_with_positions" if c.has("indices") else op, [image], c.results(), **parameters)
 
 
 _FILTER = "auto_pad:i=0 pads:I?=(0,0,0,0) strides:I=(1,1) group:i=1 dilations:I=(1,1)"

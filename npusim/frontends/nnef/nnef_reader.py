@@ -166,12 +166,12 @@ class _Reading(_Tensors):
         """Return the outputs, quantized if they have an entry, each as a tensor of its own with its own name."""
         numbers: list[int] = []
         for name in self._network.outputs:
-            number, how = self._numbers[name], CallConversion(_output(name, self._network), self)
+            number, conversion = self._numbers[name], CallConversion(_output(name, self._network), self)
             if name not in self._codes:
-                number = how.in_type(number, self.kind(name))
+                number = conversion.in_type(number, self.kind(name))
             held = self.builder.tensors[number]
             if held.constant or number in self.builder.inputs or number in numbers or held.name != name:
-                number = how.node("reshape", [number], how.like(number), shape=held.type.shape)
+                number = conversion.node("reshape", [number], conversion.like(number), shape=held.type.shape)
                 self.builder.tensors[number] = replace(self.builder.tensors[number], name=name)
             numbers.append(number)
         return numbers
@@ -242,12 +242,12 @@ class _Reading(_Tensors):
         entry = self._row(call)
         activation, last = self._activation_behind(call) if entry.activated else ("none", None)
         names = call.result_names() if last is None else last.result_names()
-        how = CallConversion(call, self, activation, None if last is None else names[0])
-        numbers = entry.convert(how)
+        conversion = CallConversion(call, self, activation, None if last is None else names[0])
+        numbers = entry.convert(conversion)
         for name, number in zip(names, numbers, strict=True):
-            self._numbers[name] = self._named(name, number, how)
+            self._numbers[name] = self._named(name, number, conversion)
 
-    def _named(self, name: str, number: int, how: CallConversion) -> int:
+    def _named(self, name: str, number: int, conversion: CallConversion) -> int:
         """Return a result as the document states it: quantized, and limited to the range of its bits."""
         codes = self._codes.get(name)
         if codes is not None:
@@ -255,25 +255,25 @@ class _Reading(_Tensors):
             if len(codes.scales) > 1:
                 kind = self._scaled(name, codes, self.builder.shape(number))
             if self.builder.tensors[number].array is not None:
-                number = self._recoded(number, kind, codes, how)
-            number = how.in_type(number, kind)
-            number = self._bounded(number, kind, codes, how)
+                number = self._recoded(number, kind, codes, conversion)
+            number = conversion.in_type(number, kind)
+            number = self._bounded(number, kind, codes, conversion)
         held = self.builder.tensors[number]
         if not held.constant and number not in self.builder.inputs and number not in self._named_already:
             self.builder.tensors[number] = replace(held, name=name)
         self._named_already.add(number)
         return number
 
-    def _recoded(self, number: int, kind: TensorType, codes: Codes, how: CallConversion) -> int:
+    def _recoded(self, number: int, kind: TensorType, codes: Codes, conversion: CallConversion) -> int:
         """Return a constant requantized."""
         own = self.builder.type(number)
         if (own.dtype, own.quantization) == (kind.dtype, kind.quantization):
             return number
-        real: Any = self.builder.tensors[how.as_real(number)].array
+        real: Any = self.builder.tensors[conversion.as_real(number)].array
         axis = kind.quantization.axis if kind.quantization is not None else None
-        return how.constant(codes.of_reals(real, axis), kind.quantization)
+        return conversion.constant(codes.of_reals(real, axis), kind.quantization)
 
-    def _bounded(self, number: int, kind: TensorType, codes: Codes, how: CallConversion) -> int:
+    def _bounded(self, number: int, kind: TensorType, codes: Codes, conversion: CallConversion) -> int:
         """Return a tensor limited to the range of its bits, if its type holds more values."""
         if self.builder.tensors[number].constant:
             return number
@@ -281,10 +281,10 @@ class _Reading(_Tensors):
         dtype, alike = kind.numpy_dtype, unshaped(kind.dtype, kind.quantization)
         for bound, end, op in ((codes.least, least, "maximum"), (codes.most, most, "minimum")):
             if bound != end:
-                limit = how.constant(
+                limit = conversion.constant(
                     np.full((1,) * max(len(self.builder.shape(number)), 1), bound, dtype), kind.quantization
                 )
-                number = how.node(op, [number, limit], alike)
+                number = conversion.node(op, [number, limit], alike)
         return number
 
     def _activation_behind(self, call: Call) -> tuple[Activation, Call | None]:

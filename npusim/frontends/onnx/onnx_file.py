@@ -85,7 +85,7 @@ def _check_texts(model: Any) -> None:
             texts += [node.name, node.op_type, node.domain, *node.input, *node.output]
             texts += [attribute.name for attribute in node.attribute]
             inner = [attribute.g for attribute in node.attribute if attribute.HasField("g")]
-            texts += [text for each in inner for text in _named_in(each)]
+            texts += [text for message in inner for text in _named_in(message)]
     if any(isinstance(text, bytes) for text in (*texts, *_named_in(model.graph))):
         raise FormatError("is damaged: a name in it is no UTF-8 text")
 
@@ -248,7 +248,7 @@ def _narrow(graph: Any) -> dict[str, int]:
             if (node.op_type, attribute.name) == ("Constant", "value") and node.output:
                 types[node.output[0]] = attribute.t.data_type
     held = {name: NARROW.get(type_name(code)) for name, code in types.items() if code}
-    return {name: how[1] for name, how in held.items() if how is not None}
+    return {name: kind[1] for name, kind in held.items() if kind is not None}
 
 
 def _is_constant(node: Node) -> bool:

@@ -122,7 +122,7 @@ def brought_forward(node: Node, version: int) -> tuple[Node, dict[str, Array]]:
         if value is not None:
             constants[names[-1]] = _array(node, attribute, value)
     rest = {
-        name: value for name, value in node.attributes.items() if name not in {each.name for each in moved}
+        name: value for name, value in node.attributes.items() if name not in {gone.name for gone in moved}
     }
     return replace(node, inputs=(*node.inputs, *names), attributes=rest), constants
 

@@ -103,7 +103,7 @@ class _Program:
         read = {name for operation in operations for names in operation.inputs.values() for name in names}
         if unknown := sorted(read - set(self.variables)):
             raise FormatError(f"variable {quoted(unknown[0])} is read and not declared in the block")
-        kept = [each.name for each in block.vars if each.persistable and each.type.type == DENSE_TENSOR]
+        kept = [var.name for var in block.vars if var.persistable and var.type.type == DENSE_TENSOR]
         self.constants |= parameters(self.path, [name for name in kept if name not in fed])
         self.taken = {*self.constants, *fed}
         for operation in operations:

@@ -171,13 +171,13 @@ class _Writing:
         """Return the operands of an argument: its worded value, a parameter, or the next inputs of the node."""
         if slot.name in words.values:
             return [self.value(slot, words.values[slot.name], node)]
-        how = node.parameters
+        parameters = node.parameters
         if slot.kind in _SCALARS or slot.kind == "s":
-            if not hasattr(how, slot.name) and slot.default is None:
+            if not hasattr(parameters, slot.name) and slot.default is None:
                 raise GraphError(f"NNAPI's {words.type.name} asks for {slot.name}")
-            return [self.value(slot, getattr(how, slot.name, slot.default), node)]
-        if slot.kind == "I32" and hasattr(how, slot.name):
-            return [self.whole_numbers(getattr(how, slot.name))]
+            return [self.value(slot, getattr(parameters, slot.name, slot.default), node)]
+        if slot.kind == "I32" and hasattr(parameters, slot.name):
+            return [self.whole_numbers(getattr(parameters, slot.name))]
         if slot.repeats:
             return [self.tensor(number, slot.kind) for number in operands if number is not None]
         number = next(operands, None)

@@ -50,7 +50,7 @@ def _by_value(to: Rewriting, n: Layer) -> None:
     """Compare real values as NNAPI does, if that is the same as comparing quantized values: all have one scale."""
     numbers = [number for number in (*n.inputs, *n.outputs) if number is not None]
     scalings = {to.type(number).quantization for number in numbers} - {None}
-    to.changed(n, by_value=len(scalings) <= 1 or n.how.by_value)
+    to.changed(n, by_value=len(scalings) <= 1 or n.params.by_value)
 
 
 def _selected(to: Rewriting, n: Layer) -> None:
@@ -58,8 +58,8 @@ def _selected(to: Rewriting, n: Layer) -> None:
     shapes = {to.shape(number) for number in n.given}
     if len(shapes) > 1:
         raise GraphError("NNAPI's SELECT has operands of one shape")
-    how = operator("select").parameters(by_value=getattr(n.how, "by_value", False))
-    _by_value(to, Layer(to, replace(n.node, op="select", parameters=how)))
+    parameters = operator("select").parameters(by_value=getattr(n.params, "by_value", False))
+    _by_value(to, Layer(to, replace(n.node, op="select", parameters=parameters)))
 
 
 def _exclusive_or(to: Rewriting, n: Layer) -> None:
@@ -67,9 +67,9 @@ def _exclusive_or(to: Rewriting, n: Layer) -> None:
 
 
 def _clip(to: Rewriting, n: Layer) -> None:
-    op = LIMITS.get((n.how.least, n.how.most))
+    op = LIMITS.get((n.params.least, n.params.most))
     if op is None:
-        raise GraphError(f"NNAPI has no limits {n.how.least} and {n.how.most}")
+        raise GraphError(f"NNAPI has no limits {n.params.least} and {n.params.most}")
     to.become(n, op)
 
 
@@ -83,7 +83,7 @@ def _unit(to: Rewriting, n: Layer) -> None:
 
 
 def _top(to: Rewriting, n: Layer) -> None:
-    if not n.how.last_first:
+    if not n.params.last_first:
         raise GraphError("of equal elements NNAPI's TOPK_V2 has the last first, not the first")
     last_axis(to, n)
 
@@ -98,7 +98,7 @@ def _cast(to: Rewriting, n: Layer) -> None:
         and source.dtype not in (result.dtype, "bool")
     )
     is_same = not is_narrower or (source.dtype == "uint8" and result.dtype == "int32")
-    to.changed(n, saturating=is_same or n.how.saturating)
+    to.changed(n, saturating=is_same or n.params.saturating)
 
 
 def _quotient(to: Rewriting, n: Layer) -> None:
@@ -124,7 +124,7 @@ def _leaky(to: Rewriting, n: Layer) -> None:
     """Write LEAKY_RELU as PRELU with one slope."""
     if not n.kind.real:
         raise GraphError("NNAPI has no LEAKY_RELU of quantized values")
-    slope = to.constant(f"{n.name}/alpha", np.array([n.how.alpha], n.kind.numpy_dtype))
+    slope = to.constant(f"{n.name}/alpha", np.array([n.params.alpha], n.kind.numpy_dtype))
     to.become(n, "prelu", (n[0], slope))
 
 
@@ -146,7 +146,7 @@ def _with_bias(to: Rewriting, n: Layer) -> tuple[int | None, ...]:
 
 def _vectors(to: Rewriting, n: Layer) -> None:
     """Let FULLY_CONNECTED give a matrix, and reshape it."""
-    result, plain, inputs = n.wanted, n.how.changed(keep_num_dims=False), _with_bias(to, n)
+    result, plain, inputs = n.wanted, n.params.changed(keep_num_dims=False), _with_bias(to, n)
     rows = (prod(result.shape[:-1]), result.shape[-1])
     if rows == result.shape:
         to.keep_node(n, inputs=inputs, parameters=plain)
@@ -160,12 +160,12 @@ def _transposed(to: Rewriting, n: Layer) -> None:
     image, weights, result = n.kind, n.kind_of(1), n.wanted
     sides = []
     for axis in range(2):
-        before = n.how.padding[axis][0]
-        reached = covered(image.shape[1 + axis], weights.shape[1 + axis], n.how.strides[axis])
+        before = n.params.padding[axis][0]
+        reached = covered(image.shape[1 + axis], weights.shape[1 + axis], n.params.strides[axis])
         sides.append((before, reached - before - result.shape[1 + axis]))
     if min(end for _, end in sides) >= 0:
         padding = tuple(sides)
-    elif n.how.padding[0][0] or n.how.padding[1][0]:
+    elif n.params.padding[0][0] or n.params.padding[1][0]:
         raise GraphError("NNAPI's result of a transposed convolution is what windows reach")
     else:
         padding = NO_BORDERS
@@ -191,11 +191,11 @@ def _unpacked(to: Rewriting, n: Layer) -> None:
 
 def _split(to: Rewriting, n: Layer) -> None:
     """Write parts of different sizes as slices."""
-    if len(set(n.how.sizes)) == 1:
+    if len(set(n.params.sizes)) == 1:
         resolved(to, n)
         return
     shape, axis, first = n.shape, n.axis, 0
-    for number, size in zip(n.outputs, n.how.sizes, strict=True):
+    for number, size in zip(n.outputs, n.params.sizes, strict=True):
         begin = tuple(first if place == axis else 0 for place in range(len(shape)))
         to.become(n, "slice", n.inputs, [number], begin=begin, size=to.shape(number))
         first += size
@@ -214,7 +214,7 @@ def _repeated(to: Rewriting, n: Layer) -> None:
 
 def _reversed(to: Rewriting, n: Layer) -> None:
     """Reverse one axis after the other."""
-    axes, image = sorted({axis % len(n.shape) for axis in n.how.axes}), n[0]
+    axes, image = sorted({axis % len(n.shape) for axis in n.params.axes}), n[0]
     for axis in axes[:-1]:
         image = to.made("reverse_v2", [image], n.kind, f"{n.name}/{axis}", axes=(axis,))
     to.changed(n, inputs=(image,), axes=tuple(axes[-1:]))
@@ -232,16 +232,16 @@ def _summed(to: Rewriting, n: Layer) -> None:
 
 def _blocks(to: Rewriting, n: Layer) -> None:
     """Write the crops of BATCH_TO_SPACE_ND, which NNAPI does not have, as a slice."""
-    if not any(sum(pair) for pair in n.how.crops):
+    if not any(sum(pair) for pair in n.params.crops):
         to.keep_node(n)
         return
     kind, result = n.kind, n.wanted
-    sizes = (size * parts for size, parts in zip(kind.shape[1:], n.how.block_shape, strict=False))
-    rest = kind.shape[1 + len(n.how.block_shape) :]
+    sizes = (size * parts for size, parts in zip(kind.shape[1:], n.params.block_shape, strict=False))
+    rest = kind.shape[1 + len(n.params.block_shape) :]
     whole = replace(result, shape=(result.shape[0], *sizes, *rest))
-    plain = n.how.changed(crops=((0, 0),) * len(n.how.crops))
+    plain = n.params.changed(crops=((0, 0),) * len(n.params.crops))
     [image] = to.node(n.op, n.inputs, [whole], plain, name=f"{n.name}/whole")
-    begin = (0, *(pair[0] for pair in n.how.crops), *(0,) * len(rest))
+    begin = (0, *(pair[0] for pair in n.params.crops), *(0,) * len(rest))
     to.become(n, "slice", (image,), begin=begin, size=result.shape)
 
 

@@ -73,14 +73,14 @@ def _convolution(call: Call, plain: Wording) -> Wording:
 
 def _transposed(call: Call, plain: Wording) -> Wording:
     """Write the paddings if the size follows from them, otherwise the size and no padding."""
-    how = call.parameters
+    parameters = call.parameters
     image, weights = call.inputs[:2]
     assert image is not None
     assert weights is not None
-    axes = zip(image.shape[1:3], weights.shape[1:3], how.strides, strict=True)
-    reached = [covered(*axis) - sum(pads) for axis, pads in zip(axes, how.padding, strict=True)]
+    axes = zip(image.shape[1:3], weights.shape[1:3], parameters.strides, strict=True)
+    reached = [covered(*axis) - sum(pads) for axis, pads in zip(axes, parameters.padding, strict=True)]
     size = call.outputs[0].shape
-    if how.padding[0][0] >= 0 and tuple(reached) == size[1:3]:
+    if parameters.padding[0][0] >= 0 and tuple(reached) == size[1:3]:
         return plain
     return _with(replace(plain, form=1), output_shape=size, padding=2)
 

@@ -57,19 +57,19 @@ def row_of_channels(e: Export, number: int, scaling: Scaling | None) -> str:
 
 def transposed(e: Export, n: Layer) -> None:
     """Add deconv with the size of its result, which includes pixels that no window reaches."""
-    how, filter_, result = n.how, e.shape(n[1]), e.shape(n.result)
+    params, filter_, result = n.params, e.shape(n[1]), e.shape(n.result)
     if n.shape[3] != filter_[3]:
         raise GraphError("npusim writes no transposed convolutions in groups as NNEF")
     padding = []
     for axis in range(2):
-        first, step = how.padding[axis][0], how.strides[axis]
-        reached = covered(n.shape[1 + axis], filter_[1 + axis], step, how.dilations[axis])
+        first, step = params.padding[axis][0], params.strides[axis]
+        reached = covered(n.shape[1 + axis], filter_[1 + axis], step, params.dilations[axis])
         end = reached - first - result[1 + axis]
         if end <= -step:
             raise GraphError("NNEF's size of a result is what windows cover")
         padding.append((first, max(end, 0)))
-    steps: dict[str, Any] = {"border": "constant", "padding": padding, "stride": list(how.strides)}
-    steps |= {"dilation": list(how.dilations), "output_shape": [result[axis] for axis in (0, 3, 1, 2)]}
+    steps: dict[str, Any] = {"border": "constant", "padding": padding, "stride": list(params.strides)}
+    steps |= {"dilation": list(params.dilations), "output_shape": [result[axis] for axis in (0, 3, 1, 2)]}
     operands = (e.first(n[0]), filter_of(e, n[1], (3, 0, 1, 2)), bias_of(e, n))
     e.result(n, "deconv", *operands, first=True, **steps)
 
@@ -89,10 +89,10 @@ def root_of_mean_squares(e: Export, n: Layer) -> None:
         "rms_pool",
         e.first(n[0]),
         first=True,
-        size=[1, 1, *n.how.filter],
+        size=[1, 1, *n.params.filter],
         border="ignore",
-        padding=[(0, 0), (0, 0), *(tuple(pair) for pair in n.how.padding)],
-        stride=[1, 1, *n.how.strides],
+        padding=[(0, 0), (0, 0), *(tuple(pair) for pair in n.params.padding)],
+        stride=[1, 1, *n.params.strides],
     )
 
 
@@ -102,7 +102,9 @@ def root_of_mean_squares(e: Export, n: Layer) -> None:
 def norm(e: Export, n: Layer) -> None:
     """Add l1_normalization or l2_normalization with a number added to the divisor."""
     name = e.last(n[0])
-    e.result(n, f"l{n.how.p}_normalization", name, axes=list(n.how.axes), bias=n.how.epsilon, epsilon=0.0)
+    e.result(
+        n, f"l{n.params.p}_normalization", name, axes=list(n.params.axes), bias=n.params.epsilon, epsilon=0.0
+    )
 
 
 _LEAST_NORM = 1e-6
@@ -118,31 +120,31 @@ def l2(e: Export, n: Layer) -> None:
 def batch(e: Export, n: Layer) -> None:
     """Add batch_normalization, whose channels are the second axis."""
     rank = len(n.shape)
-    axis = n.how.axis % rank
+    axis = n.params.axis % rank
     is_first = rank == 4 and axis == 3
     if axis != 1 and not is_first:
         raise GraphError("NNEF's channels are the second axis")
     image = e.first(n[0]) if is_first else e.last(n[0])
     scale, offset, mean, variance = (row_of_channels(e, n[place], None) for place in range(1, 5))
     operands = (image, mean, variance, offset, scale)
-    e.result(n, "batch_normalization", *operands, first=is_first, epsilon=n.how.epsilon)
+    e.result(n, "batch_normalization", *operands, first=is_first, epsilon=n.params.epsilon)
 
 
 def local_response(e: Export, n: Layer) -> None:
     """Add local_response_normalization over the channels of images, with centred windows."""
     rank = len(n.shape)
-    if n.how.last_left_out or n.how.one_more or rank != 4 or n.how.axis % rank != 3:
+    if n.params.last_left_out or n.params.one_more or rank != 4 or n.params.axis % rank != 3:
         raise GraphError("NNEF's windows of channels are centred")
-    size = 2 * n.how.radius + 1
+    size = 2 * n.params.radius + 1
     e.result(
         n,
         "local_response_normalization",
         e.first(n[0]),
         first=True,
         size=[1, size, 1, 1],
-        alpha=n.how.alpha * size,
-        beta=n.how.beta,
-        bias=n.how.bias,
+        alpha=n.params.alpha * size,
+        beta=n.params.beta,
+        bias=n.params.bias,
     )
 
 
@@ -151,10 +153,10 @@ def local_response(e: Export, n: Layer) -> None:
 
 def clipped(e: Export, n: Layer) -> None:
     """Add clamp, or max or min for a single limit."""
-    limits = [limit for limit in (n.how.least, n.how.most) if limit is not None]
+    limits = [limit for limit in (n.params.least, n.params.most) if limit is not None]
     if not limits:
         raise GraphError("has no limits")
-    operation = "clamp" if len(limits) == 2 else "max" if n.how.most is None else "min"
+    operation = "clamp" if len(limits) == 2 else "max" if n.params.most is None else "min"
     e.result(n, operation, e.last(n[0]), *(float(limit) for limit in limits))
 
 
@@ -211,7 +213,7 @@ def in_blocks(apart: Callable[[Any, tuple[int, ...]], list[int]]) -> Convert:
 
     def convert(e: Export, n: Layer) -> None:
         own, stem = e.kind(n[0]), e.kind(n.result)
-        sizes, order = apart(n.how, own.shape), [0, 1, 3, 2, 4, 5]
+        sizes, order = apart(n.params, own.shape), [0, 1, 3, 2, 4, 5]
         cut = TensorType(own.dtype, tuple(sizes), own.quantization)
         turned = TensorType(own.dtype, tuple(sizes[axis] for axis in order), own.quantization)
         name = e.call("reshape", e.fresh(n.result, "_cut"), cut, e.last(n[0]), shape=sizes)
@@ -221,14 +223,14 @@ def in_blocks(apart: Callable[[Any, tuple[int, ...]], list[int]]) -> Convert:
     return convert
 
 
-def _deep(how: Any, shape: tuple[int, ...]) -> list[int]:
+def _deep(params: Any, shape: tuple[int, ...]) -> list[int]:
     batch_, height, width, depth = shape
-    return [batch_, height, width, how.block_size, how.block_size, depth // how.block_size**2]
+    return [batch_, height, width, params.block_size, params.block_size, depth // params.block_size**2]
 
 
-def _wide(how: Any, shape: tuple[int, ...]) -> list[int]:
+def _wide(params: Any, shape: tuple[int, ...]) -> list[int]:
     batch_, height, width, depth = shape
-    size = how.block_size
+    size = params.block_size
     return [batch_, height // size, size, width // size, size, depth]
 
 

@@ -53,7 +53,7 @@ def _elements(e: Export, n: Layer) -> None:
     if n.op in LIMITS:
         e.result(n, "clamp", *operands, *LIMITS[n.op], first=first)
     elif n.op in ("leaky_relu", "elu"):
-        e.result(n, n.op, *operands, first=first, alpha=float(getattr(n.how, "alpha", 1.0)))
+        e.result(n, n.op, *operands, first=first, alpha=float(getattr(n.params, "alpha", 1.0)))
     else:
         e.result(n, _ELEMENTWISE[n.op], *operands, first=first)
 
@@ -68,11 +68,11 @@ def _reshaped(e: Export, number: int, name: str, shape: Sequence[int]) -> str:
     )
 
 
-def _steps(how: Any) -> dict[str, Any]:
+def _steps(params: Any) -> dict[str, Any]:
     return {
-        "padding": [tuple(pair) for pair in how.padding],
-        "stride": list(how.strides),
-        "dilation": list(how.dilations),
+        "padding": [tuple(pair) for pair in params.padding],
+        "stride": list(params.strides),
+        "dilation": list(params.dilations),
     }
 
 
@@ -82,7 +82,7 @@ def _convolution(e: Export, n: Layer) -> None:
     else:
         groups, order = n.shape[3] // e.shape(n[1])[3], TO_CHANNELS_FIRST
     operands = (e.first(n[0]), filter_of(e, n[1], order), bias_of(e, n))
-    e.result(n, "conv", *operands, first=True, border="constant", **_steps(n.how), groups=groups)
+    e.result(n, "conv", *operands, first=True, border="constant", **_steps(n.params), groups=groups)
 
 
 def _vectors(e: Export, n: Layer) -> None:
@@ -99,14 +99,14 @@ def _vectors(e: Export, n: Layer) -> None:
 
 
 def _pool(e: Export, n: Layer) -> None:
-    counted = getattr(n.how, "counted", NO_BORDERS)
-    if counted not in (NO_BORDERS, n.how.padding):
+    counted = getattr(n.params, "counted", NO_BORDERS)
+    if counted not in (NO_BORDERS, n.params.padding):
         raise GraphError("NNEF counts all of a padding or none")
     steps = {
-        "size": [1, 1, *n.how.filter],
-        "border": "constant" if counted == n.how.padding != NO_BORDERS else "ignore",
-        "padding": [(0, 0), (0, 0), *(tuple(pair) for pair in n.how.padding)],
-        "stride": [1, 1, *n.how.strides],
+        "size": [1, 1, *n.params.filter],
+        "border": "constant" if counted == n.params.padding != NO_BORDERS else "ignore",
+        "padding": [(0, 0), (0, 0), *(tuple(pair) for pair in n.params.padding)],
+        "stride": [1, 1, *n.params.strides],
     }
     operation = "max_pool" if n.op == "max_pool_2d" else "avg_pool"
     e.result(n, operation, e.first(n[0]), first=True, **steps)
@@ -114,7 +114,7 @@ def _pool(e: Export, n: Layer) -> None:
 
 def _reduction(operation: str) -> Convert:
     def convert(e: Export, n: Layer) -> None:
-        axes = list(n.how.axes) if hasattr(n.how, "axes") else [n.axis]
+        axes = list(n.params.axes) if hasattr(n.params, "axes") else [n.axis]
         kept = tuple(1 if axis in axes else extent for axis, extent in enumerate(n.shape))
         _then(e, n, kept, "squeeze", {"axes": axes}, operation, axes=axes)
 
@@ -126,7 +126,7 @@ def _then(
     n: Layer,
     kept: Sequence[int],
     last: str,
-    how: dict[str, Any],
+    arguments: dict[str, Any],
     operation: str,
     **attributes: Any,
 ) -> None:
@@ -135,7 +135,7 @@ def _then(
     name = e.fresh(n.result, "" if tuple(kept) == wanted.shape else "_kept")
     e.call(operation, name, _shaped(wanted, kept), e.last(n[0]), **attributes)
     if tuple(kept) != wanted.shape:
-        name = e.call(last, e.fresh(n.result), wanted, name, **how)
+        name = e.call(last, e.fresh(n.result), wanted, name, **arguments)
     e.lasts[n.result] = name
 
 
@@ -146,68 +146,71 @@ def _shape_of_result(e: Export, n: Layer) -> None:
 def _along_axis(operation: str) -> Convert:
     def convert(e: Export, n: Layer) -> None:
         names = tuple(e.last(number) for number in n.given)
-        e.result(n, operation, names, axis=n.how.axis % len(e.shape(n.result)))
+        e.result(n, operation, names, axis=n.params.axis % len(e.shape(n.result)))
 
     return convert
 
 
 def _softmax(e: Export, n: Layer) -> None:
-    if n.how.beta != 1.0:
+    if n.params.beta != 1.0:
         raise GraphError("NNEF's softmax has no beta")
     e.result(n, "softmax", e.last(n[0]), axes=[n.axis])
 
 
 def _transpose(e: Export, n: Layer) -> None:
-    e.result(n, "transpose", e.last(n[0]), axes=list(n.how.perm))
+    e.result(n, "transpose", e.last(n[0]), axes=list(n.params.perm))
 
 
 def _padding(e: Export, n: Layer) -> None:
-    if getattr(n.how, "pad_value", None) is not None:
+    if getattr(n.params, "pad_value", None) is not None:
         raise GraphError("has a padding that is not zero")
     border = {"pad": "constant", "edge_pad": "replicate"}.get(n.op)
     if border is None:
-        border = "reflect" if n.how.mode == "reflect" else "reflect-even"
-    pairs = [tuple(pair) for pair in n.how.paddings]
+        border = "reflect" if n.params.mode == "reflect" else "reflect-even"
+    pairs = [tuple(pair) for pair in n.params.paddings]
     e.result(n, "pad", e.last(n[0]), padding=pairs, border=border, value=0.0)
 
 
 def _slices(e: Export, n: Layer) -> None:
-    strides = n.how.strides or (1,) * len(n.shape)
+    strides = n.params.strides or (1,) * len(n.shape)
     if min(strides) < 1:
         raise GraphError("has a slice that goes backwards")
-    along = zip(n.how.begin, n.how.size, strides, strict=True)
-    how: dict[str, Any] = {"axes": list(range(len(n.shape))), "begin": list(n.how.begin)}
-    how |= {"end": [begin + (size - 1) * step + 1 for begin, size, step in along], "stride": list(strides)}
-    _then(e, n, n.how.size, "reshape", {"shape": list(e.shape(n.result))}, "slice", **how)
+    along = zip(n.params.begin, n.params.size, strides, strict=True)
+    arguments: dict[str, Any] = {"axes": list(range(len(n.shape))), "begin": list(n.params.begin)}
+    arguments |= {
+        "end": [begin + (size - 1) * step + 1 for begin, size, step in along],
+        "stride": list(strides),
+    }
+    _then(e, n, n.params.size, "reshape", {"shape": list(e.shape(n.result))}, "slice", **arguments)
 
 
 def _product(e: Export, n: Layer) -> None:
     names = [e.last(number) for number in n.given]
-    e.result(n, "matmul", *names, transposeA=n.how.adj_x, transposeB=n.how.adj_y)
+    e.result(n, "matmul", *names, transposeA=n.params.adj_x, transposeB=n.params.adj_y)
 
 
 def _gather(e: Export, n: Layer) -> None:
-    if n.how.batch_dims:
+    if n.params.batch_dims:
         raise GraphError("NNEF's gather has no batch dimensions")
     e.result(n, "gather", e.last(n[0]), e.last(n[1]), axis=n.axis)
 
 
 def _tile(e: Export, n: Layer) -> None:
-    e.result(n, "tile", e.last(n[0]), repeats=list(n.how.multiples))
+    e.result(n, "tile", e.last(n[0]), repeats=list(n.params.multiples))
 
 
 def _resize(e: Export, n: Layer) -> None:
     """Add an upsampling by whole factors, with the border of the image."""
-    how, old, new = n.how, n.shape[1:3], n.how.size
-    if how.steps is not None or any(after % before for before, after in zip(old, new, strict=True)):
+    params, old, new = n.params, n.shape[1:3], n.params.size
+    if params.steps is not None or any(after % before for before, after in zip(old, new, strict=True)):
         raise GraphError(f"NNEF resizes by whole factors, not {list(old)} to {list(new)}")
     steps: dict[str, Any] = {"factor": [after // before for before, after in zip(old, new, strict=True)]}
     operation = "nearest_upsample"
     if n.op == "resize_bilinear":
-        centers = "symmetric" if how.half_pixel_centers else "asymmetric"
+        centers = "symmetric" if params.half_pixel_centers else "asymmetric"
         operation = "multilinear_upsample"
-        steps |= {"method": "aligned" if how.align_corners else centers, "border": "replicate"}
-    elif how.align_corners:
+        steps |= {"method": "aligned" if params.align_corners else centers, "border": "replicate"}
+    elif params.align_corners:
         raise GraphError("NNEF has no aligned corners of nearest pixels")
     e.result(n, operation, e.first(n[0]), first=True, **steps)
 
@@ -226,7 +229,7 @@ CONVERT: dict[str, Convert] = {
     "softmax": _softmax,
     "concatenation": _along_axis("concat"),
     "pack": _along_axis("stack"),
-    "split": lambda e, n: e.results(n, "split", axis=n.axis, ratios=list(n.how.sizes)),
+    "split": lambda e, n: e.results(n, "split", axis=n.axis, ratios=list(n.params.sizes)),
     "transpose": _transpose,
     "batch_matmul": _product,
     "gather": _gather,

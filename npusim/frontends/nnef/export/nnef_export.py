@@ -169,7 +169,7 @@ class Export(Writing):
         kind = self.kind(number)
         if first:
             kind = permuted_tensor(Tensor("", kind), TO_CHANNELS_FIRST).type
-        activation = getattr(layer.how, "activation", "none")
+        activation = getattr(layer.params, "activation", "none")
         suffix = "_nchw" if first else ""
         name = self.call(
             operation,

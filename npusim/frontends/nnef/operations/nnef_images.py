@@ -45,7 +45,7 @@ def _area_down(c: CallConversion) -> Sequence[int]:
     return [c.apply("avg_pool", x, size=factors, stride=factors, padding=none)]
 
 
-def _resized(c: CallConversion, x: int, factors: Sequence[int], op: str, **how: Any) -> int:
+def _resized(c: CallConversion, x: int, factors: Sequence[int], op: str, **parameters: Any) -> int:
     """Return a tensor resized by a factor along each axis."""
     for axes in by_pairs([axis for axis, factor in enumerate(factors) if factor > 1]):
 
@@ -53,7 +53,7 @@ def _resized(c: CallConversion, x: int, factors: Sequence[int], op: str, **how: 
             ones = [1] * (2 - len(axes))
             times = [*ones, *(factors[axis] for axis in axes)]
             size = tuple(extent * factor for extent, factor in zip(c.shape(image)[2:], times, strict=True))
-            return c.moved(op, [image], size=size, **how)[0]
+            return c.moved(op, [image], size=size, **parameters)[0]
 
         # Both axes of an image are resized together, even if only one grows.
         pair = [2, 3] if len(factors) == 4 and set(axes) <= {2, 3} else axes
@@ -80,12 +80,12 @@ def _multilinear_up(c: CallConversion) -> Sequence[int]:
     method, border = c.value("method"), c.value("border")
     if c.builder.type(x).quantization != c.kind().quantization:
         x = c.as_real(x)  # values between two quantized values need floats
-    how = _METHODS[method]
+    parameters = _METHODS[method]
     if border == "replicate" or method == "aligned":
-        return [_resized(c, x, factors, "resize_bilinear", **how)]
+        return [_resized(c, x, factors, "resize_bilinear", **parameters)]
     around = tuple((int(factor > 1),) * 2 for factor in factors)
     shape = c.shape(x)
-    wide = _resized(c, padded(c, x, around, border), factors, "resize_bilinear", **how)
+    wide = _resized(c, padded(c, x, around, border), factors, "resize_bilinear", **parameters)
     begin = tuple(factor if factor > 1 else 0 for factor in factors)
     size = tuple(extent * factor for extent, factor in zip(shape, factors, strict=True))
     return c.moved("strided_slice", [wide], begin=begin, size=size, strides=(1,) * len(size))
@@ -104,9 +104,9 @@ def _regions(c: CallConversion) -> tuple[list[int], tuple[int, int]]:
     return [*operands, c.tensor("batch_index")], (size[0], size[1])
 
 
-def _pooled(c: CallConversion, **how: Any) -> Sequence[int]:
+def _pooled(c: CallConversion, **parameters: Any) -> Sequence[int]:
     operands, size = _regions(c)
-    return [c.node("roi_pooling", operands, size=size, height_stride=1.0, width_stride=1.0, **how)]
+    return [c.node("roi_pooling", operands, size=size, height_stride=1.0, width_stride=1.0, **parameters)]
 
 
 def _sampled(c: CallConversion, method: str, samples: tuple[int, int]) -> Sequence[int]:

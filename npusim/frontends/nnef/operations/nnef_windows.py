@@ -328,8 +328,8 @@ def _desample(c: CallConversion) -> Sequence[int]:
         rows = np.arange(shape[2]) * window.stride[2] - window.padding[2][0] + before[0] + row
         columns = np.arange(shape[3]) * window.stride[3] - window.padding[3][0] + before[1] + column
         place = c.constant((rows[:, None] * width + columns).astype(np.int32)[None, None])
-        there = c.node("equal", [index, place], unshaped("bool"))
-        taps.append(c.node("select_v2", [there, x, c.literal(0.0, x)], _REAL))
+        is_largest = c.node("equal", [index, place], unshaped("bool"))
+        taps.append(c.node("select_v2", [is_largest, x, c.literal(0.0, x)], _REAL))
     count = len(taps)
     [stacked] = c.moved("pack", taps, axis=2)
     channels = shape[1] * count

@@ -60,11 +60,11 @@ def _is_rescaled(graph: Graph, node: Node) -> bool:
 
 
 def _convert(export: Export, layer: Layer) -> None:
-    convert, how = CONVERT.get(layer.op), layer.how
+    convert, params = CONVERT.get(layer.op), layer.params
     if convert is None:
         raise GraphError(f"npusim writes no ONNX for {layer.op}")
-    if how.rescale == "fused" and layer.op not in FUSED_OPERATORS:
+    if params.rescale == "fused" and layer.op not in FUSED_OPERATORS:
         raise GraphError(f"ONNX Runtime has no fused {layer.op}")
-    if how.rescale == "fused" and getattr(how, "activation", "none") != "none":
+    if params.rescale == "fused" and getattr(params, "activation", "none") != "none":
         raise GraphError("ONNX Runtime's own formulas have no activation")
     convert(export, layer)

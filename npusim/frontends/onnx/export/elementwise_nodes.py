@@ -50,7 +50,7 @@ def on_codes(steps: Steps) -> Convert:
 
     def convert(e: Export, n: Layer) -> None:
         kind = e.kind(n[0])
-        if kind.quantization is None or n.how.rescale == "float32":
+        if kind.quantization is None or n.params.rescale == "float32":
             in_reals(e, n)
             return
         names = [e.last(number) for number in n.given]
@@ -61,7 +61,7 @@ def on_codes(steps: Steps) -> Convert:
 
 def _quotient(e: Export, n: Layer, x: list[str]) -> str:
     """Return LiteRT's quotient of integers, which differs from ONNX's where it is small and negative."""
-    if e.kind(n[0]).quantization is not None and n.how.rescale != "float32":
+    if e.kind(n[0]).quantization is not None and n.params.rescale != "float32":
         raise GraphError("ONNX divides quantized values as floating-point values, TFLite does not")
     return e.op("Div", *x)
 
@@ -89,7 +89,7 @@ def with_fused(operation: str, otherwise: Convert) -> Convert:
     """
 
     def convert(e: Export, n: Layer) -> None:
-        if n.how.rescale != "fused":
+        if n.params.rescale != "fused":
             otherwise(e, n)
             return
         is_first = e.follows(n[0], n[1])
@@ -101,7 +101,7 @@ def with_fused(operation: str, otherwise: Convert) -> Convert:
 
 def fused_softmax(e: Export, n: Layer) -> None:
     """Add ONNX Runtime's softmax on quantized values, or Softmax of floats."""
-    if n.how.rescale != "fused":
+    if n.params.rescale != "fused":
         ELEMENTS["softmax"](e, n)
         return
     name = e.op("QLinearSoftmax", *e.coded(n[0]), *e.scale_of(n.result), axis=n.axis, opset=OPSET)
@@ -110,11 +110,11 @@ def fused_softmax(e: Export, n: Layer) -> None:
 
 def mean(e: Export, n: Layer) -> None:
     """Add ReduceMean, or ONNX Runtime's mean of images on quantized values."""
-    if n.how.rescale != "fused":
+    if n.params.rescale != "fused":
         reduction("ReduceMean")(e, n)
         return
-    is_last = tuple(n.how.axes) == (1, 2)
-    if not (n.how.keep_dims and len(n.shape) == 4 and (is_last or tuple(n.how.axes) == (2, 3))):
+    is_last = tuple(n.params.axes) == (1, 2)
+    if not (n.params.keep_dims and len(n.shape) == 4 and (is_last or tuple(n.params.axes) == (2, 3))):
         raise GraphError("ONNX Runtime's mean of quantized values is over height and width of images")
     operands = (*e.coded(n[0], first=is_last), *e.scale_of(n.result))
     e.settle(n.result, e.op("QLinearGlobalAveragePool", *operands), first=is_last)
@@ -133,10 +133,10 @@ def _limits(least: float, most: float) -> Steps:
 
 
 def _clip(e: Export, n: Layer, x: list[str]) -> str:
-    if n.how.least is None and n.how.most is None:
+    if n.params.least is None and n.params.most is None:
         return e.op("Identity", *x)
-    limits = ["" if limit is None else e.number(limit, n[0]) for limit in (n.how.least, n.how.most)]
-    return e.op("Clip", *x, *(limits if n.how.most is not None else limits[:1]))
+    limits = ["" if limit is None else e.number(limit, n[0]) for limit in (n.params.least, n.params.most)]
+    return e.op("Clip", *x, *(limits if n.params.most is not None else limits[:1]))
 
 
 def _squared(e: Export, n: Layer, x: list[str]) -> str:
@@ -146,7 +146,7 @@ def _squared(e: Export, n: Layer, x: list[str]) -> str:
 def _floor_div(e: Export, n: Layer, x: list[str]) -> str:
     """Return integers divided in float64, which holds all int32."""
     dtype = e.kind(n[0]).dtype
-    if n.how.rescale == "float32":
+    if n.params.rescale == "float32":
         dtype = e.real_type(n[0])
     if dtype.startswith("float"):
         return e.op("Floor", e.op("Div", *x))
@@ -158,7 +158,7 @@ def _floor_div(e: Export, n: Layer, x: list[str]) -> str:
 
 def _floor_mod(e: Export, n: Layer, x: list[str]) -> str:
     """Return the remainder with the divisor's sign, which ONNX has for integers only."""
-    is_whole = not e.kind(n[0]).real and n.how.rescale != "float32"
+    is_whole = not e.kind(n[0]).real and n.params.rescale != "float32"
     if is_whole:
         return e.op("Mod", *x)
     zero = e.number(0.0, n[0])
@@ -185,7 +185,7 @@ def _with(operation: str, names: Iterable[str]) -> Steps:
     """Return the conversion to an operation with parameters of the same names."""
 
     def steps(e: Export, n: Layer, x: list[str]) -> str:
-        chosen: dict[str, Any] = {name: float(getattr(n.how, name)) for name in names}
+        chosen: dict[str, Any] = {name: float(getattr(n.params, name)) for name in names}
         return e.op(operation, *x, **chosen)
 
     return steps
@@ -196,18 +196,18 @@ _WITH = {op: _with(*parameters) for op, parameters in reader.PARAMETERS.items()}
 
 def _softplus(e: Export, n: Layer, x: list[str]) -> str:
     """Add Softplus; a threshold of 20 or more changes nothing in float32."""
-    if n.how.threshold < 20:
-        raise GraphError(f"ONNX's Softplus has no threshold {n.how.threshold}")
-    if n.how.beta == 1.0:
+    if n.params.threshold < 20:
+        raise GraphError(f"ONNX's Softplus has no threshold {n.params.threshold}")
+    if n.params.beta == 1.0:
         return e.op("Softplus", *x)
-    beta = e.number(n.how.beta, n[0])
+    beta = e.number(n.params.beta, n[0])
     return e.op("Div", e.op("Softplus", e.op("Mul", *x, beta)), beta)
 
 
 def _softmax(operation: str) -> Steps:
     def steps(e: Export, n: Layer, x: list[str]) -> str:
         axis, is_first = n.axis, e.follows(n[0])
-        x = [e.op("Mul", *x, e.number(n.how.beta, n[0]))] if n.how.beta != 1.0 else x
+        x = [e.op("Mul", *x, e.number(n.params.beta, n[0]))] if n.params.beta != 1.0 else x
         return e.op(operation, *x, axis=FIRST_AXIS[axis] if is_first else axis)
 
     return steps
@@ -216,7 +216,7 @@ def _softmax(operation: str) -> Steps:
 def cast(e: Export, n: Layer) -> None:
     """Add Cast; quantized values are cast as the integers that they are."""
     source, result = e.kind(n[0]), e.kind(n.result)
-    if n.how.saturating or n.how.wrapping:
+    if n.params.saturating or n.params.wrapping:
         raise GraphError("ONNX does not say what becomes of numbers that a type does not hold")
     if source.real and result.element.kind in ("signed", "unsigned") and result.element.bits < 32:
         raise GraphError(
@@ -228,10 +228,10 @@ def cast(e: Export, n: Layer) -> None:
 
 def requantised(e: Export, n: Layer) -> None:
     """Requantize quantized values, quantize floats, or dequantize."""
-    if getattr(n.how, "truncate", False):
+    if getattr(n.params, "truncate", False):
         raise GraphError("ONNX rounds quantized values, it does not truncate")
-    if getattr(n.how, "bits", 0):
-        raise GraphError(f"npusim writes no quantized values of {n.how.bits} bits as ONNX")
+    if getattr(n.params, "bits", 0):
+        raise GraphError(f"npusim writes no quantized values of {n.params.bits} bits as ONNX")
     is_first = e.is_first(n[0])
     name = e.real(n[0], is_first)
     want = e.real_type(n.result)
@@ -257,8 +257,8 @@ def reduction(operation: str) -> Convert:
     """Return the conversion of a reduction; the remaining axes keep their order."""
 
     def convert(e: Export, n: Layer) -> None:
-        rank, kept = len(n.shape), bool(n.how.keep_dims)
-        axes = sorted({axis % rank for axis in n.how.axes}) if rank else []
+        rank, kept = len(n.shape), bool(n.params.keep_dims)
+        axes = sorted({axis % rank for axis in n.params.axes}) if rank else []
         left = [axis for axis in range(rank) if axis not in axes]
         is_first = e.is_first(n[0]) and (kept or sorted(left, key=FIRST_AXIS.__getitem__) == left)
         x = e.real(n[0], is_first)
@@ -290,11 +290,11 @@ def position(operation: str) -> Convert:
 
 def top(e: Export, n: Layer) -> None:
     """Add TopK, in which the first of equal elements comes first."""
-    if n.how.last_first:
+    if n.params.last_first:
         raise GraphError("of equal elements ONNX's TopK has the first, not the last")
     values, places = n.outputs
-    steps: dict[str, Any] = {"axis": n.axis, "largest": int(not n.how.smallest), "sorted": 1}
-    largest, at = e.ops("TopK", [e.real(n[0]), e.whole(n.how.k)], 2, **steps)
+    steps: dict[str, Any] = {"axis": n.axis, "largest": int(not n.params.smallest), "sorted": 1}
+    largest, at = e.ops("TopK", [e.real(n[0]), e.whole(n.params.k)], 2, **steps)
     if e.kind(values).quantization is None:
         e.settle(values, largest)
         if e.kind(places).dtype == "int64":
@@ -308,7 +308,9 @@ def top(e: Export, n: Layer) -> None:
 def running_sum(e: Export, n: Layer) -> None:
     """Add CumSum."""
     axis = e.constant(np.array(n.axis), "int64", "axis")
-    name = e.op("CumSum", e.real(n[0]), axis, exclusive=int(n.how.exclusive), reverse=int(n.how.reverse))
+    name = e.op(
+        "CumSum", e.real(n[0]), axis, exclusive=int(n.params.exclusive), reverse=int(n.params.reverse)
+    )
     e.result(n, name)
 
 
@@ -329,7 +331,7 @@ ELEMENTS: dict[str, Convert] = {
     "select_v2": elementwise(_chosen),
     "select": elementwise(_selected),
     "gelu": elementwise(
-        lambda e, n, x: e.op("Gelu", *x, approximate="tanh" if n.how.approximate else "none")
+        lambda e, n, x: e.op("Gelu", *x, approximate="tanh" if n.params.approximate else "none")
     ),
     "hard_swish": elementwise(lambda e, n, x: e.op("Mul", x[0], _WITH["hard_sigmoid"](e, n, x))),
     "swish": elementwise(lambda e, n, x: e.op("Mul", x[0], e.op("Sigmoid", *x))),

@@ -30,14 +30,14 @@ def reshape(e: Export, n: Layer) -> None:
 
 def transpose(e: Export, n: Layer) -> None:
     """Add Transpose, or use a channels-first copy that exists already."""
-    e.settle(n.result, e.op("Transpose", e.last(n[0]), perm=list(n.how.perm)))
+    e.settle(n.result, e.op("Transpose", e.last(n[0]), perm=list(n.params.perm)))
 
 
 def concatenation(e: Export, n: Layer) -> None:
     """Add Concat; operands of different scales are joined as floats."""
     numbers, axis, is_first = n.given, n.axis, e.follows(*n.given)
     where = FIRST_AXIS[axis] if is_first else axis
-    if _are_alike(e, n) and n.how.activation == "none":
+    if _are_alike(e, n) and n.params.activation == "none":
         name = e.op("Concat", *(e.at(number, is_first) for number in numbers), axis=where)
         e.settle(n.result, name, is_first)
         return
@@ -46,7 +46,7 @@ def concatenation(e: Export, n: Layer) -> None:
 
 def pack(e: Export, n: Layer) -> None:
     """Add Concat of operands that get an axis of one."""
-    axis = n.how.axis % len(e.shape(n.result))
+    axis = n.params.axis % len(e.shape(n.result))
     if not _are_alike(e, n):
         raise GraphError("npusim writes no stacks of other scales as ONNX")
     parts = [e.op("Unsqueeze", e.last(number), e.whole(axis)) for number in n.given]
@@ -62,7 +62,7 @@ def unpack(e: Export, n: Layer) -> None:
 
 
 def split(e: Export, n: Layer) -> None:
-    is_first, sizes = e.is_first(n[0]), e.whole(*n.how.sizes)
+    is_first, sizes = e.is_first(n[0]), e.whole(*n.params.sizes)
     where = FIRST_AXIS[n.axis] if is_first else n.axis
     parts = e.ops("Split", [e.at(n[0], is_first), sizes], len(n.outputs), axis=where)
     for result, part in zip(n.outputs, parts, strict=True):
@@ -73,10 +73,10 @@ def pad(e: Export, n: Layer) -> None:
     """Add Pad with zero or a value; quantized values are padded with the zero point."""
     kind, is_first = e.kind(n[0]), e.is_first(n[0])
     value = 0 if kind.quantization is None else kind.quantization.zero_point
-    if getattr(n.how, "pad_value", None) is not None:
-        value = n.how.pad_value
+    if getattr(n.params, "pad_value", None) is not None:
+        value = n.params.pad_value
     mode = {"edge_pad": "edge", "mirror_pad": "reflect"}.get(n.op, "constant")
-    pairs = [n.how.paddings[axis] for axis in TO_FIRST] if is_first else n.how.paddings
+    pairs = [n.params.paddings[axis] for axis in TO_FIRST] if is_first else n.params.paddings
     pads = e.whole(*(pair[0] for pair in pairs), *(pair[1] for pair in pairs))
     e.settle(n.result, _padded(e, e.at(n[0], is_first), pads, kind.dtype, value, mode), is_first)
 
@@ -93,19 +93,19 @@ def _padded(e: Export, name: str, pads: str, dtype: str, value: float, mode: str
 
 def mirror_pad(e: Export, n: Layer) -> None:
     """Add reflections; those that repeat the edge are gathered."""
-    if n.how.mode == "reflect":
+    if n.params.mode == "reflect":
         pad(e, n)
         return
     positions = [
         np.pad(np.arange(size), pair, mode="symmetric")
-        for size, pair in zip(n.shape, n.how.paddings, strict=True)
+        for size, pair in zip(n.shape, n.params.paddings, strict=True)
     ]
     _taken(e, n, positions)
 
 
 def roll(e: Export, n: Layer) -> None:
     """Add a roll as a gather."""
-    _taken(e, n, [np.roll(np.arange(size), by) for size, by in zip(n.shape, n.how.shifts, strict=True)])
+    _taken(e, n, [np.roll(np.arange(size), by) for size, by in zip(n.shape, n.params.shifts, strict=True)])
 
 
 def _taken(e: Export, n: Layer, positions: Sequence[np.ndarray]) -> None:
@@ -119,9 +119,9 @@ def _taken(e: Export, n: Layer, positions: Sequence[np.ndarray]) -> None:
 
 def slices(e: Export, n: Layer) -> None:
     """Add Slice, and a Reshape if the result has other axes."""
-    is_first = e.is_first(n[0]) and n.how.size == e.shape(n.result)
+    is_first = e.is_first(n[0]) and n.params.size == e.shape(n.result)
     name = e.at(n[0], is_first)
-    along = zip(n.how.begin, n.how.size, n.how.strides or (1,) * len(n.shape), n.shape, strict=True)
+    along = zip(n.params.begin, n.params.size, n.params.strides or (1,) * len(n.shape), n.shape, strict=True)
     cuts = [
         (FIRST_AXIS[axis] if is_first else axis, first, _end(first, size, step), step)
         for axis, (first, size, step, whole) in enumerate(along)
@@ -130,7 +130,7 @@ def slices(e: Export, n: Layer) -> None:
     if cuts:
         axes, begins, ends, strides = (e.whole(*values) for values in zip(*cuts, strict=True))
         name = e.op("Slice", name, begins, ends, axes, strides)
-    if n.how.size != e.shape(n.result):
+    if n.params.size != e.shape(n.result):
         name = _reshaped(e, name, e.shape(n.result))
     elif not cuts:
         name = e.op("Identity", name)
@@ -148,16 +148,16 @@ def _end(first: int, size: int, step: int) -> int:
 
 def reverse(e: Export, n: Layer) -> None:
     """Add a reversal as slices that go backwards."""
-    name, count = e.last(n[0]), len(n.how.axes)
+    name, count = e.last(n[0]), len(n.params.axes)
     if count:
-        axes = e.whole(*(axis % len(n.shape) for axis in n.how.axes))
+        axes = e.whole(*(axis % len(n.shape) for axis in n.params.axes))
         begins, ends, steps = (e.whole(*[value] * count) for value in (-1, _FRONT, -1))
         name = e.op("Slice", name, begins, ends, axes, steps)
     e.settle(n.result, name if count else e.op("Identity", name))
 
 
 def tile(e: Export, n: Layer) -> None:
-    e.settle(n.result, e.op("Tile", e.last(n[0]), e.whole(*n.how.multiples)))
+    e.settle(n.result, e.op("Tile", e.last(n[0]), e.whole(*n.params.multiples)))
 
 
 def expand(e: Export, n: Layer) -> None:
@@ -176,13 +176,13 @@ def depth_to_space(e: Export, n: Layer) -> None:
         name = e.op(
             operation,
             e.real(n[0], first=True),
-            blocksize=n.how.block_size,
+            blocksize=n.params.block_size,
             **{"mode": "DCR"} if is_deep else {},
         )
         e.settle(n.result, e.quantised(name, kind), first=True)
         return
     batch, height, width, depth = kind.shape
-    size = n.how.block_size
+    size = n.params.block_size
     apart = [batch, height, width, size, size, depth // size**2]
     if not is_deep:
         apart = [batch, height // size, size, width // size, size, depth]
@@ -192,9 +192,9 @@ def depth_to_space(e: Export, n: Layer) -> None:
 
 def space_to_batch(e: Export, n: Layer) -> None:
     """Add space to batch: a pad, and a transpose of the blocks."""
-    block, rank = n.how.block_shape, len(n.how.block_shape)
+    block, rank = n.params.block_shape, len(n.params.block_shape)
     kind, shape = e.kind(n[0]), n.shape
-    borders = ((0, 0), *n.how.paddings, *((0, 0),) * (len(shape) - rank - 1))
+    borders = ((0, 0), *n.params.paddings, *((0, 0),) * (len(shape) - rank - 1))
     name = e.last(n[0])
     if any(sum(pair) for pair in borders):
         value = 0 if kind.quantization is None else kind.quantization.zero_point
@@ -212,7 +212,7 @@ def space_to_batch(e: Export, n: Layer) -> None:
 
 def batch_to_space(e: Export, n: Layer) -> None:
     """Add batch to space: a transpose of the blocks, and a slice."""
-    block, rank, shape = n.how.block_shape, len(n.how.block_shape), n.shape
+    block, rank, shape = n.params.block_shape, len(n.params.block_shape), n.shape
     batch = shape[0] // prod(block)
     apart = [*block, batch, *shape[1:]]
     order = [rank]
@@ -226,23 +226,23 @@ def batch_to_space(e: Export, n: Layer) -> None:
         *shape[rank + 1 :],
     ]
     name = _reshaped(e, name, whole)
-    if any(sum(pair) for pair in n.how.crops):
-        ends = [size - pair[1] for size, pair in zip(whole[1:], n.how.crops, strict=False)]
-        begins = [pair[0] for pair in n.how.crops]
+    if any(sum(pair) for pair in n.params.crops):
+        ends = [size - pair[1] for size, pair in zip(whole[1:], n.params.crops, strict=False)]
+        begins = [pair[0] for pair in n.params.crops]
         name = e.op("Slice", name, e.whole(*begins), e.whole(*ends), e.whole(*range(1, rank + 1)))
     e.settle(n.result, name)
 
 
 def shuffle(e: Export, n: Layer) -> None:
     """Add a channel shuffle: a transpose of the channels as a matrix."""
-    shape, axis, groups = n.shape, n.axis, n.how.groups
+    shape, axis, groups = n.shape, n.axis, n.params.groups
     apart = (prod(shape[:axis]), groups, shape[axis] // groups, prod(shape[axis + 1 :]))
     turned = e.op("Transpose", _reshaped(e, e.last(n[0]), apart), perm=[0, 2, 1, 3])
     e.settle(n.result, _reshaped(e, turned, shape))
 
 
 def gather(e: Export, n: Layer) -> None:
-    axis, batches = n.how.axis, n.how.batch_dims
+    axis, batches = n.params.axis, n.params.batch_dims
     if not batches:
         e.settle(n.result, e.op("Gather", e.last(n[0]), e.last(n[1]), axis=axis))
         return
@@ -270,9 +270,9 @@ def scatter_nd(e: Export, n: Layer) -> None:
     In both the last of several updates of a place stays.
     """
     data, places, updates = e.last(n[0]), _positions(e, n[1]), e.last(n[2])
-    axis, batches, sizes = n.how.axis, n.how.batch_dims, e.kind(n[1]).shape
+    axis, batches, sizes = n.params.axis, n.params.batch_dims, e.kind(n[1]).shape
     if not axis:
-        e.settle(n.result, e.op("ScatterND", data, places, updates, reduction=n.how.reduction))
+        e.settle(n.result, e.op("ScatterND", data, places, updates, reduction=n.params.reduction))
         return
     if len(sizes) != batches + 2 or sizes[-1] != 1:
         raise GraphError("ONNX scatters along an axis behind the first by one number for each row")
@@ -280,7 +280,9 @@ def scatter_nd(e: Export, n: Layer) -> None:
     own = *sizes[:batches], *(1,) * (axis - batches), sizes[batches], *(1,) * (rank - axis - 1)
     places = e.op("Reshape", places, e.constant(own, "int64"))
     places = e.op("Expand", places, e.constant(shape, "int64"))
-    e.settle(n.result, e.op("ScatterElements", data, places, updates, axis=axis, reduction=n.how.reduction))
+    e.settle(
+        n.result, e.op("ScatterElements", data, places, updates, axis=axis, reduction=n.params.reduction)
+    )
 
 
 def embedding(e: Export, n: Layer) -> None:

@@ -74,8 +74,8 @@ class Export(Writing):
         outputs = [self._output(number, position) for position, number in enumerate(graph.outputs)]
         body = helper.make_graph(
             [
-                helper.make_node(each.kind, each.inputs, each.outputs, domain=each.domain, **each.attributes)
-                for each in self.operations
+                helper.make_node(op.kind, op.inputs, op.outputs, domain=op.domain, **op.attributes)
+                for op in self.operations
             ],
             graph.name or "graph",
             [_value(self.lasts[number], self.kind(number)) for number in graph.inputs],
@@ -83,7 +83,7 @@ class Export(Writing):
             [_initializer(name, array) for name, array in self.constants.items()],
         )
         opsets = [helper.make_opsetid("", OPSET)]
-        if any(each.domain for each in self.operations):
+        if any(op.domain for op in self.operations):
             opsets.append(helper.make_opsetid(MICROSOFT, 1))
         model = helper.make_model(body, producer_name="npusim", opset_imports=opsets)
         model.ir_version = _FORMAT
@@ -225,7 +225,7 @@ class Export(Writing):
     def result(self, layer: Layer, name: str, first: bool = False) -> None:
         """Set the float result of a layer, followed by its activation and quantization."""
         number = layer.result
-        activation = getattr(layer.how, "activation", "none")
+        activation = getattr(layer.params, "activation", "none")
         if activation != "none" and self.real_type(number) not in ("float32", "float16"):
             name = self._limited(name, number, activation)
         elif activation == "relu":

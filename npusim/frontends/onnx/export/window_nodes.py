@@ -92,12 +92,16 @@ def _integer_sum(e: Export, n: Layer, operation: str, names: Sequence[str], **st
 
 def convolution(e: Export, n: Layer) -> None:
     """Add Conv; in a depthwise one each channel is a group."""
-    how, image, weights, depth = n.how, n[0], n[1], n.shape[3]
+    params, image, weights, depth = n.params, n[0], n[1], n.shape[3]
     if n.op == "depthwise_conv_2d":
         groups, order = depth, (3, 0, 1, 2)
     else:
         groups, order = depth // e.shape(weights)[3], TO_FIRST
-    steps: dict[str, Any] = {"pads": _pads(how.padding), "strides": how.strides, "dilations": how.dilations}
+    steps: dict[str, Any] = {
+        "pads": _pads(params.padding),
+        "strides": params.strides,
+        "dilations": params.dilations,
+    }
     if _are_integers(e, n):
         names = (e.first(image), _codes(e, weights, order))
         e.result(n, _integer_sum(e, n, "ConvInteger", names, group=groups, **steps), first=True)
@@ -108,7 +112,7 @@ def convolution(e: Export, n: Layer) -> None:
 
 def transposed(e: Export, n: Layer) -> None:
     """Add ConvTranspose: rows that no window reaches are its output padding, those that are cut its pads."""
-    how, image, weights = n.how, n[0], n[1]
+    params, image, weights = n.params, n[0], n[1]
     rows, kernel = e.shape(image)[1:3], e.shape(weights)[1:3]
     if e.shape(image)[3] != e.shape(weights)[3]:
         raise GraphError("npusim writes no transposed convolutions in groups as ONNX")
@@ -116,15 +120,18 @@ def transposed(e: Export, n: Layer) -> None:
         raise GraphError("ONNX has no transposed convolutions of quantized values in int32")
     ends, more = [], []
     for axis in range(2):
-        reached = covered(rows[axis], kernel[axis], how.strides[axis], how.dilations[axis])
-        end = reached - how.padding[axis][0] - e.shape(n.result)[1 + axis]
+        reached = covered(rows[axis], kernel[axis], params.strides[axis], params.dilations[axis])
+        end = reached - params.padding[axis][0] - e.shape(n.result)[1 + axis]
         ends.append(max(end, 0))
         more.append(max(-end, 0))
-    if any(extra >= max(pair) for extra, *pair in zip(more, how.strides, how.dilations, strict=True)):
+    if any(extra >= max(pair) for extra, *pair in zip(more, params.strides, params.dilations, strict=True)):
         raise GraphError("its result is larger than ONNX's ConvTranspose can make it")
     operands = [e.real(image, first=True), _filter(e, weights, (3, 0, 1, 2)), *_bias(e, n)]
-    steps: dict[str, Any] = {"pads": [how.padding[0][0], how.padding[1][0], *ends], "output_padding": more}
-    steps |= {"strides": how.strides, "dilations": how.dilations}
+    steps: dict[str, Any] = {
+        "pads": [params.padding[0][0], params.padding[1][0], *ends],
+        "output_padding": more,
+    }
+    steps |= {"strides": params.strides, "dilations": params.dilations}
     e.result(n, e.op("ConvTranspose", *operands, **steps), first=True)
 
 
@@ -149,7 +156,7 @@ def vectors(e: Export, n: Layer) -> None:
 def matrices(e: Export, n: Layer) -> None:
     """Add MatMul; operands are transposed before it if stated."""
     names, are_integers = [], _are_integers(e, n)
-    for position, is_turned in enumerate((n.how.adj_x, n.how.adj_y)):
+    for position, is_turned in enumerate((n.params.adj_x, n.params.adj_y)):
         number = n[position]
         name = e.last(number) if are_integers else e.real(number)
         if is_turned:
@@ -162,13 +169,17 @@ def matrices(e: Export, n: Layer) -> None:
 
 def pool(e: Export, n: Layer) -> None:
     """Add MaxPool, AveragePool, or the root of the mean of squares."""
-    how, counted = n.how, getattr(n.how, "counted", NO_BORDERS)
-    steps: dict[str, Any] = {"kernel_shape": how.filter, "strides": how.strides, "pads": _pads(how.padding)}
-    if counted not in (NO_BORDERS, how.padding):
+    params, counted = n.params, getattr(n.params, "counted", NO_BORDERS)
+    steps: dict[str, Any] = {
+        "kernel_shape": params.filter,
+        "strides": params.strides,
+        "pads": _pads(params.padding),
+    }
+    if counted not in (NO_BORDERS, params.padding):
         raise GraphError("ONNX counts all of a padding or none")
     if n.op != "max_pool_2d":
-        steps = {"count_include_pad": int(counted == how.padding != NO_BORDERS), **steps}
-    if how.rescale == "fused":
+        steps = {"count_include_pad": int(counted == params.padding != NO_BORDERS), **steps}
+    if params.rescale == "fused":
         operands = *e.coded(n[0], first=True), *e.scale_of(n.result)
         e.settle(n.result, e.op("QLinearAveragePool", *operands, **steps), first=True)
         return
@@ -187,13 +198,13 @@ def resize(e: Export, n: Layer) -> None:
     """Add Resize: TFLite's corner and centre rules are modes of ONNX, and nearest pixels are rounded as there."""
     old, new = n.shape[1:3], e.shape(n.result)[1:3]
     is_nearest = n.op == "resize_nearest_neighbor"
-    centers = "half_pixel" if n.how.half_pixel_centers else "asymmetric"
-    mode = "align_corners" if n.how.align_corners else centers
+    centers = "half_pixel" if n.params.half_pixel_centers else "asymmetric"
+    mode = "align_corners" if n.params.align_corners else centers
     wanted = [before / after for before, after in zip(old, new, strict=True)]
-    if n.how.steps is not None and any(
-        abs(step / should - 1) > _LARGEST_STEP for step, should in zip(n.how.steps, wanted, strict=True)
+    if n.params.steps is not None and any(
+        abs(step / should - 1) > _LARGEST_STEP for step, should in zip(n.params.steps, wanted, strict=True)
     ):
-        raise GraphError(f"ONNX's steps of a resize follow from sizes, not {list(n.how.steps)}")
+        raise GraphError(f"ONNX's steps of a resize follow from sizes, not {list(n.params.steps)}")
     chosen: dict[str, Any] = {
         "coordinate_transformation_mode": mode,
         "mode": "nearest" if is_nearest else "linear",
@@ -206,13 +217,13 @@ def resize(e: Export, n: Layer) -> None:
 
 def interpolated(e: Export, n: Layer) -> None:
     """Return sums of gathered taps times their weights, axis by axis, or all at once."""
-    if not e.kind(n[0]).real and n.how.rescale != "float32":
+    if not e.kind(n[0]).real and n.params.rescale != "float32":
         raise GraphError("npusim writes no interpolations of whole numbers as ONNX")
-    taps = [_taps(e, n, turn) for turn in range(len(n.how.axes))]
-    steps = [n.how.axes] if n.how.together else [(axis,) for axis in reversed(n.how.axes)]
+    taps = [_taps(e, n, turn) for turn in range(len(n.params.axes))]
+    steps = [n.params.axes] if n.params.together else [(axis,) for axis in reversed(n.params.axes)]
     name = e.real(n[0])
     for axes in steps:
-        name = _interpolated(e, name, n[0], {axis: taps[n.how.axes.index(axis)] for axis in axes})
+        name = _interpolated(e, name, n[0], {axis: taps[n.params.axes.index(axis)] for axis in axes})
     e.result(n, name)
 
 
@@ -239,11 +250,11 @@ def _interpolated(e: Export, name: str, number: int, taps: Mapping[int, list[tup
 
 def sampled(e: Export, n: Layer) -> None:
     """Add GridSample, whose grid has (x, y) as in the graph."""
-    outside = {"zeros": "zeros", "edge": "border", "reflection": "reflection"}[n.how.outside]
-    if n.how.nearest:
+    outside = {"zeros": "zeros", "edge": "border", "reflection": "reflection"}[n.params.outside]
+    if n.params.nearest:
         raise GraphError("ONNX rounds halves to even for the nearest pixel of a grid")
     steps: dict[str, Any] = {"mode": "linear", "padding_mode": outside}
-    steps["align_corners"] = int(n.how.align_corners)
+    steps["align_corners"] = int(n.params.align_corners)
     e.result(n, e.op("GridSample", e.real(n[0], first=True), e.real(n[1]), **steps), first=True)
 
 
@@ -253,8 +264,10 @@ def sampled(e: Export, n: Layer) -> None:
 def instance(e: Export, n: Layer) -> None:
     """Add InstanceNormalization with one gamma and beta for all channels."""
     depth, dtype = n.shape[3], e.real_type(n[0])
-    numbers = [e.constant(np.full(depth, value, np.float32), dtype) for value in (n.how.gamma, n.how.beta)]
-    name = e.op("InstanceNormalization", e.real(n[0], first=True), *numbers, epsilon=n.how.epsilon)
+    numbers = [
+        e.constant(np.full(depth, value, np.float32), dtype) for value in (n.params.gamma, n.params.beta)
+    ]
+    name = e.op("InstanceNormalization", e.real(n[0], first=True), *numbers, epsilon=n.params.epsilon)
     e.result(n, name, first=True)
 
 
@@ -276,7 +289,7 @@ def batch(e: Export, n: Layer) -> None:
     """Add BatchNormalization of x, scale, bias, mean and variance."""
     x, is_first, back = _channels_second(e, n)
     numbers = [e.real(n[position]) for position in range(1, 5)]
-    name = e.op("BatchNormalization", x, *numbers, epsilon=n.how.epsilon)
+    name = e.op("BatchNormalization", x, *numbers, epsilon=n.params.epsilon)
     e.result(n, e.op("Transpose", name, perm=back) if back else name, first=is_first)
 
 
@@ -284,25 +297,25 @@ def group(e: Export, n: Layer) -> None:
     """Add GroupNormalization with a scale and a bias per channel."""
     x, is_first, back = _channels_second(e, n)
     numbers = [e.real(n[position]) for position in (1, 2)]
-    name = e.op("GroupNormalization", x, *numbers, epsilon=n.how.epsilon, num_groups=n.how.groups)
+    name = e.op("GroupNormalization", x, *numbers, epsilon=n.params.epsilon, num_groups=n.params.groups)
     e.result(n, e.op("Transpose", name, perm=back) if back else name, first=is_first)
 
 
 def layer(e: Export, n: Layer) -> None:
     """Add LayerNormalization over the last axes. Raises GraphError for RMS normalization."""
-    if not n.how.centred:
+    if not n.params.centred:
         raise GraphError(f"RMSNormalization is of opset 23, npusim writes opset {OPSET}")
     numbers = [e.real(n[position]) for position in range(3)]
-    e.result(n, e.op("LayerNormalization", *numbers, axis=n.how.begin_axis, epsilon=n.how.epsilon))
+    e.result(n, e.op("LayerNormalization", *numbers, axis=n.params.begin_axis, epsilon=n.params.epsilon))
 
 
 def local_response(e: Export, n: Layer) -> None:
     """Add LRN along the channels; windows that are not centred become pools of squares along the axis."""
     shape, axis = n.shape, n.axis
-    size = 2 * n.how.radius + 1 - n.how.last_left_out + n.how.one_more
-    if len(shape) == 4 and axis == 3 and size == 2 * n.how.radius + 1:
+    size = 2 * n.params.radius + 1 - n.params.last_left_out + n.params.one_more
+    if len(shape) == 4 and axis == 3 and size == 2 * n.params.radius + 1:
         x = e.real(n[0], first=True)
-        chosen = {"size": size, "alpha": n.how.alpha * size, "beta": n.how.beta, "bias": n.how.bias}
+        chosen = {"size": size, "alpha": n.params.alpha * size, "beta": n.params.beta, "bias": n.params.bias}
         e.result(n, e.op("LRN", x, **chosen), first=True)
         return
     if size < 1:
@@ -310,10 +323,10 @@ def local_response(e: Export, n: Layer) -> None:
     x = e.real(n[0])
     sizes = (prod(shape[:axis]), 1, shape[axis], prod(shape[axis + 1 :]))
     squares = e.op("Reshape", e.op("Mul", x, x), e.whole(*sizes))
-    pads = [n.how.radius, 0, size - 1 - n.how.radius, 0]
+    pads = [n.params.radius, 0, size - 1 - n.params.radius, 0]
     mean = e.op("AveragePool", squares, kernel_shape=[size, 1], pads=pads, count_include_pad=1)
-    factors = e.op("Mul", e.op("Reshape", mean, e.whole(*shape)), e.number(n.how.alpha * size, n[0]))
-    divisor = e.op("Pow", e.op("Add", factors, e.number(n.how.bias, n[0])), e.number(n.how.beta, n[0]))
+    factors = e.op("Mul", e.op("Reshape", mean, e.whole(*shape)), e.number(n.params.alpha * size, n[0]))
+    divisor = e.op("Pow", e.op("Add", factors, e.number(n.params.bias, n[0])), e.number(n.params.beta, n[0]))
     e.result(n, e.op("Div", x, divisor))
 
 
@@ -328,5 +341,5 @@ def l2(e: Export, n: Layer) -> None:
 def lp(e: Export, n: Layer) -> None:
     """Divide by a norm plus epsilon."""
     x = e.real(n[0])
-    norm = e.op(f"ReduceL{n.how.p}", x, e.whole(*n.how.axes), keepdims=1)
-    e.result(n, e.op("Div", x, e.op("Add", norm, e.number(n.how.epsilon, n[0]))))
+    norm = e.op(f"ReduceL{n.params.p}", x, e.whole(*n.params.axes), keepdims=1)
+    e.result(n, e.op("Div", x, e.op("Add", norm, e.number(n.params.epsilon, n[0]))))

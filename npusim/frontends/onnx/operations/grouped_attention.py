@@ -159,7 +159,7 @@ def _appended(c: NodeConversion, sizes: _Sizes, starts: int, new: int, name: str
             parts.append(c.filled((*shape[:2], rest, shape[3]), 0, c.builder.type(new).dtype))
         return c.step("concatenation", parts, axis=2) if len(parts) > 1 else new
     zero = c.filled((*shape[:2], 1, shape[3]), 0, c.builder.type(new).dtype)
-    parts = [each for each in (old, new, zero) if each is not None]
+    parts = [part for part in (old, new, zero) if part is not None]
     rows = c.step("concatenation", parts, axis=2)
     along = c.constant(np.arange(sizes.columns, dtype=np.int32)[None])
     behind = c.step("sub", [along, starts])

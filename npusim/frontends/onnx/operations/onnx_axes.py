@@ -150,8 +150,8 @@ def _hardmax(c: NodeConversion) -> Sequence[int]:
     along = np.arange(sizes[axis], dtype=np.int64).reshape(
         [-1 if at == axis else 1 for at in range(len(sizes))]
     )
-    there = c.step("equal", [place, c.constant(along)], "bool")
-    return [c.reshaped(c.step("cast", [there], c.builder.type(x).dtype), shape)]
+    is_largest = c.step("equal", [place, c.constant(along)], "bool")
+    return [c.reshaped(c.step("cast", [is_largest], c.builder.type(x).dtype), shape)]
 
 
 def _batch(c: NodeConversion) -> Sequence[int]:
@@ -257,8 +257,8 @@ def _group(c: NodeConversion) -> Sequence[int]:
     for name in ("scale", "bias"):
         vector = c.real(name)
         if c.shape(vector) == (groups,) != (shape[1],):
-            each = c.reshaped(vector, (groups, 1))
-            wide = c.step("broadcast_to", [each], shape=(groups, shape[1] // groups))
+            column = c.reshaped(vector, (groups, 1))
+            wide = c.step("broadcast_to", [column], shape=(groups, shape[1] // groups))
             vector = c.reshaped(wide, (shape[1],))
         vectors.append(vector)
     return [c.node("group_normalization", [x, *vectors], axis=1, groups=groups, epsilon=_epsilon(c))]

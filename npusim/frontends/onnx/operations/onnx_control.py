@@ -98,7 +98,9 @@ def _scan(c: NodeConversion) -> Sequence[int]:
     slices = [
         _slices(c, tensor, axis, back) for tensor, axis, back in zip(scanned, axes, backwards, strict=True)
     ]
-    c.require(len({len(each) for each in slices}) == 1, "scan inputs differ in their length")
+    c.require(
+        len({len(slices_of_input) for slices_of_input in slices}) == 1, "scan inputs differ in their length"
+    )
     results = len(body.outputs) - len(carried)
     rows: list[list[int]] = [[] for _ in range(results)]
     for rounds, parts in enumerate(zip(*slices, strict=True)):

@@ -92,8 +92,8 @@ def _shrunk(c: NodeConversion) -> Sequence[int]:
     bias, limit = float(c.attribute("bias", 0.0)), float(c.attribute("lambd", 0.5))
     parts = []
     for op, edge, step in (("greater", limit, -bias), ("less", -limit, bias)):
-        there = c.cast(c.step(op, [x, c.scalar(edge, x)], "bool"), c.builder.type(x).dtype)
-        parts.append(c.step("mul", [there, c.step("add", [x, c.scalar(step, x)])]))
+        beyond = c.cast(c.step(op, [x, c.scalar(edge, x)], "bool"), c.builder.type(x).dtype)
+        parts.append(c.step("mul", [beyond, c.step("add", [x, c.scalar(step, x)])]))
     return [c.node("add", parts)]
 
 

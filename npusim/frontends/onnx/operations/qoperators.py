@@ -51,7 +51,7 @@ def _result(c: NodeConversion, like: int, name: str) -> TensorType:
 def _repeats(shape: Sequence[int], other: Sequence[int]) -> bool:
     """Return whether an operand has one number along the innermost axis along which the result has several."""
     rank = max(len(shape), len(other))
-    both = [(*(1,) * (rank - len(each)), *each) for each in (shape, other)]
+    both = [(*(1,) * (rank - len(sizes)), *sizes) for sizes in (shape, other)]
     return next(
         (size == 1 for size, across in zip(*map(reversed, both), strict=True) if (size, across) != (1, 1)),
         False,
@@ -62,7 +62,7 @@ def _where(c: NodeConversion) -> Sequence[int]:
     first = codes(c, "X", "x_scale", "x_zero_point")
     second = codes(c, "Y", "y_scale", "y_zero_point")
     kind = result(c, first, "z_scale", "z_zero_point")
-    both = [requantized(c, each, kind) for each in (first, second)]
+    both = [requantized(c, operand, kind) for operand in (first, second)]
     return [c.node("select_v2", [c.real("condition"), *both], kind, rescale="fixed_point")]
 
 
@@ -76,7 +76,7 @@ def _concatenated(c: NodeConversion) -> Sequence[int]:
         data, scale, zero = tensors[place : place + 3]
         pair: Any = [c.builder.tensors[number].array for number in (scale, zero)]
         c.require(
-            all(each is not None and each.size == 1 for each in pair),
+            all(array is not None and array.size == 1 for array in pair),
             "scales and zero points must be constants",
         )
         parts.append(requantized(c, c.coded(data, Quantization((float(pair[0]),), (int(pair[1]),))), kind))

@@ -108,11 +108,11 @@ def _one_hot(c: NodeConversion) -> Sequence[int]:
     ones[axis] = depth
     dtype = c.builder.type(apart).numpy_dtype
     places = np.arange(depth).reshape(ones)
-    there = [
+    matches = [
         c.step("equal", [apart, c.constant(numbers.astype(dtype))], "bool")
         for numbers in ((places, places - depth) if dtype.kind == "i" else (places,))
     ]
-    at = c.step("logical_or", there) if len(there) > 1 else there[0]
+    at = c.step("logical_or", matches) if len(matches) > 1 else matches[0]
     off, on = c.nodes("split", [values], [c.like(values)] * 2, axis=0, sizes=(1, 1))
     off, on = (c.reshaped(tensor, ()) for tensor in (off, on))
     return c.nodes("select_v2", [at, on, off], [c.like(values)])

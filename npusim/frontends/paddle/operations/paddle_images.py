@@ -87,8 +87,10 @@ def _pool(c: NodeConversion) -> Sequence[int | None]:
     c.require(len(size) == 2 and min(size) > 0, f"ksize {size} is not two numbers, 1 or more")
     kinds = [c.like(x), unshaped("int32")]
     if whole or c.flag("adaptive"):
-        name, how = in_bins(name, image, (1, 1) if whole else size)
-        return c.nodes(f"{name}_with_positions", [x], kinds, **how) if places else [c.node(name, [x], **how)]
+        name, steps = in_bins(name, image, (1, 1) if whole else size)
+        return (
+            c.nodes(f"{name}_with_positions", [x], kinds, **steps) if places else [c.node(name, [x], **steps)]
+        )
     window = _window(c, image, size)
     if c.flag("ceil_mode"):
         window = rounded_up(image, window, within=False)
@@ -145,15 +147,15 @@ def _places(side: Axis, corners: bool) -> Places:
 
 def _weighted(c: NodeConversion) -> Sequence[int]:
     """Resize by two elements along each axis, or four (bicubic)."""
-    linear, how = c.source.operation.startswith("bilinear"), "half_pixel"
+    linear, rule = c.source.operation.startswith("bilinear"), "half_pixel"
     if c.flag("align_corners", True):
-        how = "align_corners"
+        rule = "align_corners"
     elif linear and c.parameter("align_mode", 1) == 1:
-        how = "asymmetric"
+        rule = "asymmetric"
     sides = _sides(c).items()
-    taps = {axis: interpolation.linear(side, how) for axis, side in sides}
+    taps = {axis: interpolation.linear(side, rule) for axis, side in sides}
     if not linear:
-        taps = {axis: interpolation.cubic(side, how, -0.75, False) for axis, side in sides}
+        taps = {axis: interpolation.cubic(side, rule, -0.75, False) for axis, side in sides}
     return [weighted(c, c.tensor("X"), taps, together=linear) if taps else c.tensor("X")]
 
 

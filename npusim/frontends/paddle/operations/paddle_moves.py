@@ -213,8 +213,8 @@ def _one_hot(c: NodeConversion) -> Sequence[int]:
     depth = c.wholes("depth_tensor")[0] if c.has("depth_tensor") else c.parameter("depth", -1)
     c.require(0 < depth <= MOST_CONSTANT, f"depth is {depth}, must be 1..{MOST_CONSTANT}")
     places = c.constant(np.arange(depth, dtype=c.builder.type(x).numpy_dtype))
-    there = c.step("equal", [c.reshaped(x, (*c.shape(x), 1)), places], "bool")
-    return c.nodes("cast", [there], [unshaped(given.element_type(c))])
+    is_hot = c.step("equal", [c.reshaped(x, (*c.shape(x), 1)), places], "bool")
+    return c.nodes("cast", [is_hot], [unshaped(given.element_type(c))])
 
 
 ROWS: tuple[Row, ...] = tuple(

@@ -55,11 +55,11 @@ def _padded(to: Rewriting, n: Layer, paddings: Any, value: int | float | None = 
 
 def _convolution(to: Rewriting, n: Layer) -> None:
     """Write a padding that is neither none nor SAME as PAD, and add the bias that LiteRT requires."""
-    kernel, inputs, how = n.kind_of(1).shape[1:3], list(n.inputs), n.how
-    if not _is_tflites(how.padding, n.shape[1:3], kernel, how.strides, how.dilations):
-        inputs[0] = _padded(to, n, ((0, 0), *how.padding, (0, 0)))
-        how = how.changed(padding=NO_BORDERS)
-    to.keep_node(n, inputs=_with_bias(to, n, inputs), parameters=how)
+    kernel, inputs, params = n.kind_of(1).shape[1:3], list(n.inputs), n.params
+    if not _is_tflites(params.padding, n.shape[1:3], kernel, params.strides, params.dilations):
+        inputs[0] = _padded(to, n, ((0, 0), *params.padding, (0, 0)))
+        params = params.changed(padding=NO_BORDERS)
+    to.keep_node(n, inputs=_with_bias(to, n, inputs), parameters=params)
 
 
 def _vectors(to: Rewriting, n: Layer) -> None:
@@ -101,39 +101,39 @@ def _transposed(to: Rewriting, n: Layer) -> None:
     n = Layer(to, replace(n.node, inputs=_with_bias(to, n, n.inputs)))
     kernel, result = n.kind_of(1).shape[1:3], n.wanted
     size, rows = result.shape[1:3], n.shape[1:3]
-    axes = list(zip(size, kernel, n.how.strides, strict=True))
+    axes = list(zip(size, kernel, n.params.strides, strict=True))
     same, none = tuple(same_padding(*axis) for axis in axes), NO_BORDERS
     windows = {
         same: tuple(-(-extent // step) for extent, _, step in axes),
         none: tuple(-(-(extent - k + 1) // step) for extent, k, step in axes),
     }
-    if windows.get(n.how.padding) == rows:
+    if windows.get(n.params.padding) == rows:
         to.changed(n, size=size)
         return
-    (top, _), (left, _) = n.how.padding
+    (top, _), (left, _) = n.params.padding
     reached = [covered(row, *axis[1:]) for row, axis in zip(rows, axes, strict=True)]
     whole = [max(pair) for pair in zip(reached, (size[0] + top, size[1] + left), strict=True)]
     if any(more - least >= step for more, least, (_, _, step) in zip(whole, reached, axes, strict=True)):
         raise GraphError(f"TFLite's size of a result is what windows cover, not {list(size)}")
     shape = (result.shape[0], *whole, result.shape[3])
-    wide = n.how.changed(padding=NO_BORDERS, size=tuple(whole))
+    wide = n.params.changed(padding=NO_BORDERS, size=tuple(whole))
     [image] = to.node(n.op, n.inputs, [replace(result, shape=shape)], wide, name=f"{n.name}/whole")
     to.become(n, "slice", [image], n.outputs, begin=(0, top, left, 0), size=result.shape)
 
 
 def _pool(to: Rewriting, n: Layer) -> None:
-    how, counted = n.how, getattr(n.how, "counted", NO_BORDERS)
-    fits = _is_tflites(how.padding, n.shape[1:3], how.filter, how.strides, (1, 1))
+    params, counted = n.params, getattr(n.params, "counted", NO_BORDERS)
+    fits = _is_tflites(params.padding, n.shape[1:3], params.filter, params.strides, (1, 1))
     if fits and counted == NO_BORDERS:
         to.keep_node(n)
         return
-    borders = ((0, 0), *how.padding, (0, 0))
+    borders = ((0, 0), *params.padding, (0, 0))
     if n.op == "max_pool_2d":
         to.changed(n, [_padded(to, n, borders, _least(n.kind))], padding=NO_BORDERS)
-    elif n.op == "average_pool_2d" and counted == how.padding:
+    elif n.op == "average_pool_2d" and counted == params.padding:
         to.changed(n, [_padded(to, n, borders)], padding=NO_BORDERS, counted=NO_BORDERS)
     else:
-        raise GraphError(f"TFLite's windows have SAME padding or none, not {list(map(list, how.padding))}")
+        raise GraphError(f"TFLite's windows have SAME padding or none, not {list(map(list, params.padding))}")
 
 
 def _least(kind: TensorType) -> int | float:
@@ -148,7 +148,7 @@ def _shuffled(to: Rewriting, n: Layer) -> None:
     """Write CHANNEL_SHUFFLE as a transposition of the channels, reshaped to a matrix."""
     kind, axis = n.kind, n.axis
     before, size, after = kind.shape[:axis], kind.shape[axis], kind.shape[axis + 1 :]
-    apart = (prod(before), n.how.groups, size // n.how.groups, prod(after))
+    apart = (prod(before), n.params.groups, size // n.params.groups, prod(after))
     groups = to.made("reshape", n.inputs, replace(kind, shape=apart), f"{n.name}/groups", shape=apart)
     turned = replace(kind, shape=(apart[0], apart[2], apart[1], apart[3]))
     flat = to.made("transpose", [groups], turned, f"{n.name}/turned", perm=(0, 2, 1, 3))
@@ -173,7 +173,7 @@ def _along_last(to: Rewriting, n: Layer) -> None:
     back = tuple(order.index(place) for place in range(rank))
     image = to.made("transpose", [n.inputs[0]], _turned(n.kind, order), f"{n.name}/turned", perm=order)
     kinds = [_turned(to.type(number), order) for number in n.outputs]
-    results = to.node(n.op, [image, *n.inputs[1:]], kinds, n.how.changed(axis=-1), name=f"{n.name}/last")
+    results = to.node(n.op, [image, *n.inputs[1:]], kinds, n.params.changed(axis=-1), name=f"{n.name}/last")
     for result, number in zip(results, n.outputs, strict=True):
         to.become(n, "transpose", [result], [number], perm=back)
 
@@ -211,17 +211,17 @@ _CHOOSING = ("maximum", "minimum", "select", "select_v2")
 def _clip(to: Rewriting, n: Layer) -> None:
     """Write limits as an operator that TFLite has, or floating-point ones as MAXIMUM and MINIMUM."""
     kind = n.kind
-    op = _LIMITS.get((n.how.least, n.how.most))
+    op = _LIMITS.get((n.params.least, n.params.most))
     if op is not None:
         to.become(n, op)
         return
     limits = [
         (name, value)
-        for name, value in (("maximum", n.how.least), ("minimum", n.how.most))
+        for name, value in (("maximum", n.params.least), ("minimum", n.params.most))
         if value is not None
     ]
     if not kind.real or not limits:
-        raise GraphError(f"TFLite has no limits {n.how.least} and {n.how.most} of {kind.dtype}")
+        raise GraphError(f"TFLite has no limits {n.params.least} and {n.params.most} of {kind.dtype}")
     image = n[0]
     for name, value in limits[:-1]:
         limit = to.constant(f"{n.name}/limit", np.array(value, kind.numpy_dtype))

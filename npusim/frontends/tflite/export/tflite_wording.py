@@ -77,23 +77,23 @@ def narrow_bias(inputs: Sequence[TensorType | None]) -> bool:
     return image is not None and bias is not None and (image.dtype, bias.dtype) == ("int16", "int32")
 
 
-def options_of(how: Parameters, names: tuple[str, ...], fields: Mapping[str, Any]) -> dict[str, Any]:
+def options_of(parameters: Parameters, names: tuple[str, ...], fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options among `names` that parameters say, and `fields`.
 
     Their order is that of the file, which equal graphs must give equal bytes.
     """
     values: dict[str, Any] = {}
-    if hasattr(how, "padding"):
-        values["Padding"] = 1 if how.padding == NO_BORDERS else 0
+    if hasattr(parameters, "padding"):
+        values["Padding"] = 1 if parameters.padding == NO_BORDERS else 0
     for name, pair in PAIRS.items():
-        values |= dict(zip(pair, getattr(how, name, ()), strict=False))
+        values |= dict(zip(pair, getattr(parameters, name, ()), strict=False))
     values |= fields
-    plain = {name: value for name, value in vars(how).items() if not isinstance(value, tuple | str)}
+    plain = {name: value for name, value in vars(parameters).items() if not isinstance(value, tuple | str)}
     values |= {spelled(name): value for name, value in plain.items()}
-    if hasattr(how, "activation"):
-        values["FusedActivationFunction"] = _FUNCTIONS[how.activation]
-    values["PotScaleInt16"] = how.rescale == "power_of_two"
-    values["AsymmetricQuantizeInputs"] = how.rescale == "dynamic_asymmetric"
+    if hasattr(parameters, "activation"):
+        values["FusedActivationFunction"] = _FUNCTIONS[parameters.activation]
+    values["PotScaleInt16"] = parameters.rescale == "power_of_two"
+    values["AsymmetricQuantizeInputs"] = parameters.rescale == "dynamic_asymmetric"
     return {name: value for name, value in values.items() if name in names or name in fields}
 
 
@@ -110,11 +110,11 @@ def _position(call: Call) -> Wording:
 
 
 def _pad(call: Call) -> Wording:
-    how = call.parameters
-    if how.pad_value is None:
-        return Wording("PAD", {1: _pairs(how.paddings)})
-    value = np.array([how.pad_value], call.outputs[0].numpy_dtype)
-    return Wording("PADV2", {1: _pairs(how.paddings), 2: value}, codes=(2,))
+    parameters = call.parameters
+    if parameters.pad_value is None:
+        return Wording("PAD", {1: _pairs(parameters.paddings)})
+    value = np.array([parameters.pad_value], call.outputs[0].numpy_dtype)
+    return Wording("PADV2", {1: _pairs(parameters.paddings), 2: value}, codes=(2,))
 
 
 def _pairs(values: Any) -> Array:
@@ -123,9 +123,9 @@ def _pairs(values: Any) -> Array:
 
 def _strided_slice(call: Call) -> Wording:
     """Set the mask bit of an end before the first element, which has no number."""
-    how = call.parameters
-    ends, mask, shrunk = ends_of_slice(how, call.outputs[0].shape)
-    constants = {1: _int32(how.begin), 2: _int32(ends), 3: _int32(how.strides)}
+    parameters = call.parameters
+    ends, mask, shrunk = ends_of_slice(parameters, call.outputs[0].shape)
+    constants = {1: _int32(parameters.begin), 2: _int32(ends), 3: _int32(parameters.strides)}
     return Wording("STRIDED_SLICE", constants, {"EndMask": mask & ~shrunk, "ShrinkAxisMask": shrunk})
 
 
