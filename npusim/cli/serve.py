@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,6 +13,10 @@ from npusim.cli.base import Progress
 from npusim.cli.options import hardware_inputs
 from npusim.cli.typer_options import EffortOption, HardwareOption, SetOption
 from npusim.isa.base.errors import NpusimError
+
+if TYPE_CHECKING:
+    from npusim.base.files import Writer
+    from npusim.serving.served import Serving
 
 
 def register(app: typer.Typer) -> None:
@@ -81,6 +85,9 @@ def serve(
     effort: EffortOption = "fast",
     json: Annotated[Path | None, _option("Write every number, for programs.", "F")] = None,
     csv: Annotated[Path | None, _option("Write the requests, for a spreadsheet.", "F")] = None,
+    report: Annotated[
+        Path | None, _option("Write a page, serving.html, with its data and the requests.", "DIR")
+    ] = None,
 ) -> None:
     """Serve requests on one machine: queues, deadlines, batching; times in percentiles, energy, what limits."""
     from npusim.base import files
@@ -93,7 +100,7 @@ def serve(
     sources: dict[str, Path | None] = {f"MODEL {model}": model_file(model) for model in models}
     sources |= {"--requests": requests} | hardware_inputs(hw)
     targets = {option: path for option, path in (("--json", json), ("--csv", csv)) if path}
-    files.check_outputs(targets, sources, {})
+    files.check_outputs(targets, sources, {"--report": (report, IN_FOLDER)})
     machine = api.hardware(hw or api.DEFAULT_HARDWARE, set_ or ()) if hw or set_ else None
     with Progress("serving"):
         result = serving(
@@ -123,11 +130,26 @@ def serve(
         out = console()
         out.print(serving_text.summary(result, out.width))
     finally:
-        writers = {
-            "--json": lambda: files.json_text(result.to_dict()),
-            "--csv": lambda: serving_text.csv(result),
-        }
-        files.write_all({path: files.text(writers[option]()) for option, path in targets.items()})
+        files.write_all({path: _writer(option, result) for option, path in targets.items()})
+        if report:
+            files.make_folder(report)
+            files.write_all({report / name: _writer(name, result) for name in IN_FOLDER}, follow=False)
+
+
+IN_FOLDER = ("serving.json", "requests.csv", "serving.html")
+"""Files of the --report folder; data comes first, so that it is written even if the page fails."""
+
+
+def _writer(name: str, result: Serving) -> Writer:
+    """Return the writer of a file, by its option or its name in the folder."""
+    from npusim.base import files
+    from npusim.reports.serving import serving_page, serving_text
+
+    if name.endswith("html"):
+        return lambda file: files.text(serving_page.render(result))(file)
+    if name.endswith("csv"):
+        return lambda file: files.text(serving_text.csv(result))(file)
+    return lambda file: files.text(files.json_text(result.to_dict()))(file)
 
 
 def _numbers(option: str, given: str | None, kind: Callable[[str], Any]) -> Sequence[Any]:

@@ -192,8 +192,9 @@ class _Pages:
     again: tokens that were computed again for that reason.
     """
 
-    def __init__(self, pages: int) -> None:
+    def __init__(self, pages: int, log: Log) -> None:
         self.pages = self.free = pages
+        self._log = log
         self.peak = self.stops = self.again = 0
         self.taken = self._since = 0
 
@@ -203,6 +204,8 @@ class _Pages:
         self._since = now
         self.free -= pages
         self.peak = max(self.peak, self.pages - self.free)
+        self._log.pages_at.append(now)
+        self._log.pages.append(self.pages - self.free)
 
 
 class _Server:
@@ -224,7 +227,7 @@ class _Server:
         self._idle: simpy.Event | None = None
         self._last: dict[int, int] = {}
         """The cycle of the last token of each sequence that generates."""
-        self.cache = _Pages(plan.pages)
+        self.cache = _Pages(plan.pages, log)
         self.gaps: Counter[int] = log.gaps
         serve = {"static": self._serve_static}.get(plan.policy, self._serve)
         environment.process(serve())

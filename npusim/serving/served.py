@@ -62,6 +62,8 @@ class Log:
         self.runs: Counter[int] = Counter()
         """Complete runs of each step, by its index in `steps`."""
         self.run_begin, self.run_end, self.run_step, self.run_batch = (array("q") for _ in range(4))
+        self.pages_at, self.pages = array("q"), array("q")
+        """The cycles at which the cache changes, and the pages taken from then on."""
         self.gaps: Counter[int] = Counter()
         """Numbers of the times between two tokens of a request, by cycles."""
         self.moved_uj = 0.0
@@ -318,10 +320,10 @@ class Serving:
 
     @cached_property
     def by_tenant(self) -> tuple[Group, ...]:
-        """The numbers of each tenant's requests, if there are several tenants."""
+        """The numbers of each tenant's requests by name, if there are several tenants."""
         names = self.requests.tenants
-        several = enumerate(names) if len(names) > 1 else ()
-        return tuple(self._group(name, self.requests.tenant == number) for number, name in several)
+        order = sorted(range(len(names)), key=names.__getitem__) if len(names) > 1 else []
+        return tuple(self._group(names[number], self.requests.tenant == number) for number in order)
 
     def _group(self, name: str, mine: NDArray[np.bool_]) -> Group:
         requests, log = self.requests, self.log

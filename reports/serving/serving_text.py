@@ -14,7 +14,7 @@ from npusim.reports.words import claims
 from npusim.reports.words import quantities as show
 from npusim.reports.words.grids import Column, table, titled
 from npusim.reports.words.names import bound_name
-from npusim.serving.served import PERCENTILES, Outcome, Serving, Spread
+from npusim.serving.served import Outcome, Serving, Spread
 
 MOST_PROGRAMS = 8
 
@@ -40,15 +40,18 @@ def csv(result: Serving) -> str:
 
 def heading(result: Serving) -> Text:
     """Return models, machine and policy."""
-    hardware = result.hardware
-    *parts, node = show.machine(hardware).split(", ")
-    machine = ", ".join([*parts, show.ports(hardware), node])
     return Text.assemble(
         (", ".join(map(show.printable, result.models)), "bold"),
         " on ",
-        (show.printable(hardware.name), "bold"),
-        (f"\n{machine}\n{policy(result)}", "dim"),
+        (show.printable(result.hardware.name), "bold"),
+        (f"\n{machine(result)}\n{policy(result)}", "dim"),
     )
+
+
+def machine(result: Serving) -> str:
+    """Return the machine as a line."""
+    *parts, node = show.machine(result.hardware).split(", ")
+    return ", ".join([*parts, show.ports(result.hardware), node])
 
 
 def policy(result: Serving) -> str:
@@ -110,22 +113,26 @@ def _answer(result: Serving) -> Iterable[tuple[str, str, str]]:
         yield "Note", "", note
 
 
-def times(result: Serving) -> RenderableType:
-    """Return the table of times of all requests, and of each tenant."""
-    groups = [result.total, *result.by_tenant]
-    rows: list[tuple[str, str, Spread]] = []
-    for group in groups:
+def spreads(result: Serving) -> list[tuple[str, str, Spread]]:
+    """Return the times of all requests and of each tenant: the group, the kind of time, and its spread."""
+    rows = []
+    for group in (result.total, *result.by_tenant):
         kinds = [("queue", group.queue), ("end to end", group.total)]
         if result.is_language:
             kinds[1:1] = [("first token", group.first), ("per token", group.token)]
             kinds += [("between tokens", result.gaps)] if group is result.total else []
-        rows += [(show.printable(group.name) if not at else "", *each) for at, each in enumerate(kinds)]
-    columns = [Column("", [name for name, _, _ in rows]), Column("time", [kind for _, kind, _ in rows])]
-    columns.append(Column("mean", [show.digits(spread.mean) for *_, spread in rows], right=True))
-    for each in PERCENTILES:
-        texts = [show.digits(spread.percentiles[each]) for *_, spread in rows]
-        columns.append(Column(f"p{each}", texts, right=True))
-    columns.append(Column("max", [show.digits(spread.most) for *_, spread in rows], right=True))
+        rows += [(show.printable(group.name), *kind) for kind in kinds]
+    return rows
+
+
+def times(result: Serving) -> RenderableType:
+    """Return the table of times of all requests, and of each tenant."""
+    rows = spreads(result)
+    firsts = [at == 0 or rows[at - 1][0] != name for at, (name, *_) in enumerate(rows)]
+    columns = [Column("", [name * first for (name, *_), first in zip(rows, firsts, strict=True)])]
+    columns.append(Column("time", [kind for _, kind, _ in rows]))
+    for head in rows[0][2].to_dict():
+        columns.append(Column(head, [show.digits(spread.to_dict()[head]) for *_, spread in rows], right=True))
     return table(columns if result.by_tenant else columns[1:], indent=1)
 
 

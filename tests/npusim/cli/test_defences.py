@@ -62,7 +62,7 @@ COMMANDS: dict[str, list[str]] = {
     ],
     "serve": [
         "<models:model.tflite", "--requests", "<requests:requests.csv", "--hw", "<hw:chip.toml", "--json", ">json",
-        "--csv", ">csv",
+        "--csv", ">csv", "--report", "+report",
     ],
     "demo": ["--hw", "<hw:chip.toml"],
     "compile": [

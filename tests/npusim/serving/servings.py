@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -45,12 +46,13 @@ def queued(
     """Single inferences of models that take these cycles."""
     log, steps = Log(len(asked)), [step(each) for each in cycles]
     inferences.simulate(asked, steps, stops, rules or Rules(), MACHINE.clock_mhz, log)
-    return result(asked, log)
+    return result(asked, log, rules or Rules())
 
 
-def result(asked: Requests, log: Log, cache: object = None) -> Serving:
+def result(asked: Requests, log: Log, policy: Any, cache: Any = None) -> Serving:
     return Serving(
-        models=asked.tenants, hardware=MACHINE, policy={}, requests=asked, log=log, idle_mw=2.0,
+        models=asked.tenants, hardware=MACHINE, policy=policy.to_dict() | {"requests": "a.csv"},
+        requests=asked, log=log, idle_mw=2.0,
         uncertainty=uncertainty(MACHINE, 0.0, 1, ""), cache=cache,
     )  # fmt: skip
 
@@ -73,7 +75,7 @@ def batched(asked: Requests, plan: Plan, steps: Steps | None = None) -> Serving:
     """Requests of a language model with a plan."""
     log = Log(len(asked))
     cache = batching.simulate(asked, steps or Steps(), plan, log)
-    return result(asked, log, cache)
+    return result(asked, log, plan, cache)
 
 
 def plan(
