@@ -9,10 +9,11 @@ from __future__ import annotations
 import mmap
 import os
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.lazy_dataclass import dataclass
@@ -156,6 +157,32 @@ def mapped(
         if os.fstat(file.fileno()).st_size >= MAPPED_FROM_BYTES:
             return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         return rest(file, kind, fault, _prefix(path, shown))
+
+
+_SETTLED_NS = 2_000_000_000
+"""Age of the last change from which on another change shows in the times of a file. Some file systems count 2 s."""
+
+
+class Identity(NamedTuple):
+    """The file behind a path: device, number, size, and the times of its last changes in nanoseconds."""
+
+    device: int
+    number: int
+    size_bytes: int
+    modified_ns: int
+    changed_ns: int
+
+
+def unchanged(path: str | Path) -> Identity | None:
+    """Return what differs once the content of a file has changed; None if it was changed just now, or is no file."""
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    times = status.st_mtime_ns, status.st_ctime_ns
+    if not stat.S_ISREG(status.st_mode) or time.time_ns() < max(times) + _SETTLED_NS:
+        return None
+    return Identity(status.st_dev, status.st_ino, status.st_size, *times)
 
 
 def part(

@@ -101,6 +101,11 @@ def registered(op: str) -> Operator | None:
     return _operators.get(op)
 
 
+def any_registered() -> bool:
+    """Return whether the user registered operators."""
+    return bool(_operators)
+
+
 def result_types(name: str) -> tuple[str, ...]:
     """Return the registered element types of the results, by the operator's name in models."""
     return _types[name]

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -22,6 +23,7 @@ from npusim.kernels.graph.bind import Offered, Sizes
 from npusim.kernels.graph.builder import GraphBuilder
 from npusim.kernels.graph.check import check
 from npusim.kernels.graph.graph import NCHW, NHWC, Graph, Layout
+from npusim.kernels.operator.registered import any_registered
 
 if TYPE_CHECKING:
     from npusim.frontends.transformer.sizes import TransformerConfig
@@ -31,6 +33,9 @@ HEAD_BYTES = 64
 
 BY_SIZE = "size"
 """The suffix of a model name for a graph without the data of its weights, as in "llama3_8b:size": it can be timed."""
+
+_MOST_READ, _MOST_READ_BYTES = 4, 1 << 24
+"""Graphs of files that are remembered, and the most bytes of such a file. Many programs run one model many times."""
 
 MOST_NOTES_PRINTED = 8
 """Notes of one model that are printed; the result of a run has all of them."""
@@ -45,6 +50,8 @@ class FrontEnd:
     """A model file format: its name, suffixes, the module that reads it, how it stores images and filters, its limit.
 
     The module is imported when a file is opened. It has the two functions that are properties here.
+
+    alone: True if a graph follows from the bytes of one file, and from no other file.
     """
 
     name: str
@@ -52,6 +59,7 @@ class FrontEnd:
     module: str
     layout: Layout = NHWC
     kind: user_file.Kind = user_file.MODEL
+    alone: bool = False
 
     @property
     def recognises(self) -> Callable[[Path, bytes], bool]:
@@ -70,7 +78,7 @@ class FrontEnd:
 
 
 FRONT_ENDS: tuple[FrontEnd, ...] = (
-    FrontEnd("TensorFlow Lite", (".tflite", ".lite"), "npusim.frontends.tflite.reader"),
+    FrontEnd("TensorFlow Lite", (".tflite", ".lite"), "npusim.frontends.tflite.reader", alone=True),
     FrontEnd("NN HAL", (".hal",), "npusim.frontends.nn_hal.reader"),
     FrontEnd("NNEF", (".nnef", ".tgz", ".tar.gz", ".tar"), "npusim.frontends.nnef.nnef_reader", NCHW),
     FrontEnd("ONNX", (".onnx",), "npusim.frontends.onnx.onnx_reader", NCHW),
@@ -90,14 +98,42 @@ def read(path: str | Path, sizes: Sizes | None = None, offered: Offered | None =
     not fit together; both messages begin with the path. Each note of the reader is a ModelWarning.
     """
     path = Path(path)
+    key = None if sizes else _key(path, {} if offered is None else offered.shapes)
+    graph = _READ.pop(key, None)
+    if graph is None:
 
-    def made() -> tuple[Graph, GraphBuilder]:
-        front_end = front_end_of(path)
-        builder = builder_for(path.stem, front_end.layout, sizes)
-        builder.offered = offered or builder.offered
-        return front_end.read(path, builder), builder
+        def made() -> tuple[Graph, GraphBuilder]:
+            nonlocal key
+            front_end = front_end_of(path)
+            builder = builder_for(path.stem, front_end.layout, sizes)
+            builder.offered = offered or builder.offered
+            made = front_end.read(path, builder), builder
+            if builder.offered.taken or not front_end.alone:
+                key = None
+            return made
 
-    return _checked(str(path), made)
+        graph = _checked(str(path), made)
+    if key is not None:
+        _READ[key] = graph
+        if len(_READ) > _MOST_READ:
+            _READ.popitem(last=False)
+    _print_notes(str(path), graph.notes)
+    return graph
+
+
+_READ: OrderedDict[Hashable, Graph] = OrderedDict()
+"""Graphs of files that have not changed since, the last ones used at the end."""
+
+
+def _key(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Hashable:
+    """Return a key under which the graph of a file can be remembered; None if the graph may follow from more than that.
+
+    The file must not have changed just now, and no operators of the user's may be registered.
+    """
+    identity = user_file.unchanged(path)
+    if identity is None or identity.size_bytes > _MOST_READ_BYTES or any_registered():
+        return None
+    return str(path), identity, *sorted(shapes.items())
 
 
 def read_config(config: TransformerConfig, sizes: Sizes | None = None) -> Graph:
@@ -114,7 +150,9 @@ def built(name: str, build: Callable[[GraphBuilder], Graph], sizes: Sizes | None
         builder = GraphBuilder(name, sizes)
         return build(builder), builder
 
-    return _checked(name, made)
+    graph = _checked(name, made)
+    _print_notes(name, graph.notes)
+    return graph
 
 
 def name_and_format(model: str | Path) -> tuple[str, str]:
@@ -144,7 +182,7 @@ def model_file(model: str | Path) -> Path:
 
 
 def _checked(name: str, make: Callable[[], tuple[Graph, GraphBuilder]]) -> Graph:
-    """Return a graph after its check, with the name in front of faults and of notes."""
+    """Return a graph after its check, with the name in front of faults."""
     try:
         unchecked, builder = make()
         graph = check(unchecked)
@@ -153,7 +191,6 @@ def _checked(name: str, make: Callable[[], tuple[Graph, GraphBuilder]]) -> Graph
         raise FormatError(f"{name}: cannot be read: {fault.strerror or fault}") from fault
     except NpusimError as fault:
         raise type(fault)(f"{name}: {fault}") from fault
-    _print_notes(name, graph.notes)
     return graph
 
 
@@ -208,7 +245,7 @@ def _print_notes(name: str, notes: Sequence[str]) -> None:
     if more > 1:
         lines.append(f"and {more} more notes; --json and result.notes have all of them")
     for note in lines:
-        warnings.warn(ModelWarning(f"{name}: {note}"), stacklevel=4)
+        warnings.warn(ModelWarning(f"{name}: {note}"), stacklevel=3)
 
 
 def front_end_of(path: Path) -> FrontEnd:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
+from hashlib import sha256
 from pathlib import Path
 
 from npusim import models
@@ -16,8 +18,6 @@ from npusim.session.options import SHAPE_OPTION, Options
 
 def digest_of_model(path: str | Path) -> str | None:
     """Return the SHA-256 of a model's file, or of the bytes of a built-in model; None if the file is gone."""
-    from hashlib import sha256
-
     plain = model_file(path)
     source: str | Path | bytes = plain
     if not plain.is_file():
@@ -26,10 +26,17 @@ def digest_of_model(path: str | Path) -> str | None:
         source = models.path_or_bytes(str(path))
     if isinstance(source, bytes):
         return sha256(source).hexdigest()
+    identity = user_file.unchanged(source)
+    return _digest(source, identity) if identity else _digest.__wrapped__(source, identity)
+
+
+@lru_cache(maxsize=64)
+def _digest(file: str | Path, identity: user_file.Identity | None) -> str | None:
+    """Return the SHA-256 of a file, which is remembered while the file does not change; None if it cannot be read."""
     try:
-        with user_file.opened(source, user_file.MODEL) as file:
+        with user_file.opened(file, user_file.MODEL) as opened:
             text = sha256()
-            while block := file.read(1 << 20):
+            while block := opened.read(1 << 20):
                 text.update(block)
     except (NpusimError, OSError):
         return None

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 import warnings
 from collections.abc import Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +22,12 @@ from npusim.isa.base.errors import FormatError, GraphError
 from npusim.isa.base.tensor import Quantization, TensorType
 from npusim.kernels.graph.builder import GraphBuilder, unshaped
 from npusim.kernels.graph.graph import NCHW, Graph
+from npusim.kernels.operator import registered
 from npusim.kernels.operators.convolution import conv_2d
 from npusim.nnadapter import model_run
 from npusim.reports.run import html
+
+from .tflite_builder import small_model
 
 MAGIC = b"TINY"
 CODES = Quantization((1.0,), (0,))
@@ -167,3 +173,44 @@ def test_of_many_notes_the_first_are_said(tmp_path: Path) -> None:
         f"{path}: note 7",
         f"{path}: and 4 more notes; --json and result.notes have all of them",
     ]
+
+
+# Graphs of files are remembered
+
+
+def test_a_file_is_read_again_when_it_has_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Content and time of modification of the second file are set so that only the time of its last change tells."""
+    path = tmp_path / "model.tflite"
+    path.write_bytes(small_model())
+    assert npusim.load(path) is not npusim.load(path)  # it was changed just now
+    now = time.time_ns()
+    monkeypatch.setattr("npusim.isa.base.user_file.time.time_ns", lambda: now + 10**10)
+    first = npusim.load(path)
+    assert npusim.load(path) is first
+    assert npusim.run(path).provenance.model_sha256 == sha256(small_model()).hexdigest()
+    stamps = path.stat()
+    time.sleep(0.05)  # times of files have steps of some milliseconds
+    other = small_model().replace(b"scores", b"points")
+    path.write_bytes(other)
+    os.utime(path, ns=(stamps.st_atime_ns, stamps.st_mtime_ns))
+    second = npusim.load(path)
+    assert [node.name for node in second.nodes].count("points") == 1
+    assert npusim.run(path).provenance.model_sha256 == sha256(other).hexdigest()
+    path.unlink()
+    with pytest.raises(npusim.NpusimError, match="no such file"):
+        npusim.load(path)
+
+
+def test_a_remembered_graph_depends_on_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Formats of several files, operators of the user's, and more files than are remembered are read anew."""
+    now = time.time_ns()
+    monkeypatch.setattr("npusim.isa.base.user_file.time.time_ns", lambda: now + 10**10)
+    paths = [tmp_path / f"{number}.tflite" for number in range(5)]
+    for path in paths:
+        path.write_bytes(small_model())
+    first, *_ = graphs = [npusim.load(path) for path in paths]
+    assert npusim.load(paths[4]) is graphs[4]
+    assert npusim.load(paths[0]) is not first
+    assert npusim.load(paths[0]).name == "0"
+    monkeypatch.setitem(registered._operators, "custom", graphs)
+    assert npusim.load(paths[4]) is not graphs[4]
