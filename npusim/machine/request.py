@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import accumulate, chain, compress, repeat
 from operator import add, ne, sub
 from typing import NamedTuple
@@ -127,37 +127,50 @@ class Grants:
 
 
 _MOST_GRANTS = 1 << 16
-"""Capacity of a `GrantTable` in grants, some 4 MiB. A full table is cleared."""
+"""Number of grants that a table of transfers keeps, some 4 MiB. When there are more, it begins anew."""
+
+
+class _Known:
+    """The grants of transfers by the key of their shape, and how many grants there are."""
+
+    def __init__(self) -> None:
+        self.of: dict[object, Grants] = {}
+        self.number = 0
+
+
+@lru_cache(maxsize=4)
+def _known(timing: PortTiming) -> _Known:
+    """Return what is known of transfers at ports of one timing. Further runs at such a port use it again."""
+    return _Known()
 
 
 class GrantTable:
-    """A cache of the grants of transfers at one port, because programs transfer few shapes, each of them often.
+    """The grants of the transfers at one port. Programs transfer few shapes, each of them often.
 
     The key of a transfer is its shape and where it begins in a row, or its bursts if that is a single grant.
     """
 
     def __init__(self, timing: PortTiming) -> None:
         self._timing = timing
-        self._known: dict[object, Grants] = {}
-        self._number = 0
+        self._known = _known(timing)
 
     def of(self, region: Region) -> tuple[int, Grants]:
         """Return the row in which a transfer begins, and its grants."""
-        timing = self._timing
+        timing, known = self._timing, self._known
         row, offset = divmod(region.address, timing.row_bytes)
         key: object = (offset, region.counts, region.strides)
         if not region.strides:
             last = offset + region.counts[0] - 1
             if offset // timing.grant_bytes == last // timing.grant_bytes:  # as most are
                 key = last // timing.burst_bytes - offset // timing.burst_bytes
-        grants = self._known.get(key)
+        grants = known.of.get(key)
         if grants is None:
             grants = Grants(region._replace(address=offset), timing)
-            self._number += len(grants)
-            if self._number > _MOST_GRANTS:
-                self._known.clear()
-                self._number = len(grants)
-            self._known[key] = grants
+            known.number += len(grants)
+            if known.number > _MOST_GRANTS:
+                known.of.clear()
+                known.number = len(grants)
+            known.of[key] = grants
         return row, grants
 
 
