@@ -82,28 +82,27 @@ def shape_text(tensor: Tensor) -> str:
 
 
 def _check_tensor(number: int, tensor: Tensor) -> None:
-    kind, where = tensor.type, f"tensor {number} {quoted(tensor.name)}"
-    if any(not isinstance(size, int | np.integer) for size in kind.shape):
-        raise GraphError(f"{where}: shape {list(kind.shape)}, sizes must be whole numbers")
-    _check_dtype(kind, where)
+    if (fault := _tensor_fault(tensor.type, tensor)) is not None:
+        raise GraphError(f"tensor {number} {quoted(tensor.name)}: {fault}")
+
+
+def _tensor_fault(kind: TensorType, tensor: Tensor) -> str | None:
+    """Return what is wrong with a tensor, or None."""
+    for size in kind.shape:
+        if type(size) is not int and not isinstance(size, int | np.integer):
+            return f"shape {list(kind.shape)}, sizes must be whole numbers"
+    if not is_element(kind.dtype):
+        return f"element type {kind.dtype!r}, may be {', '.join(names())}"
     if kind.shape == UNRANKED and not tensor.constant:
-        return
-    if any(size < (0 if tensor.constant else UNKNOWN) for size in kind.shape):
-        raise GraphError(f"{where}: shape {list(kind.shape)}, sizes are 0 or more")
+        return None
+    if min(kind.shape, default=0) < (0 if tensor.constant else UNKNOWN):
+        return f"shape {list(kind.shape)}, sizes are 0 or more"
     if kind.spanned_bytes > MOST_BYTES:
-        raise GraphError(
-            f"{where}: shape {list(kind.shape)} spans {kind.spanned_bytes} bytes, may be {MOST_BYTES}"
-        )
+        return f"shape {list(kind.shape)} spans {kind.spanned_bytes} bytes, may be {MOST_BYTES}"
     data = tensor.array
     if data is not None and (data.shape != kind.shape or data.dtype != kind.numpy_dtype):
-        raise GraphError(
-            f"{where}: is {kind.dtype}{list(kind.shape)}, its data {data.dtype}{list(data.shape)}"
-        )
-
-
-def _check_dtype(kind: TensorType, where: str) -> None:
-    if not is_element(kind.dtype):
-        raise GraphError(f"{where}: element type {kind.dtype!r}, may be {', '.join(names())}")
+        return f"is {kind.dtype}{list(kind.shape)}, its data {data.dtype}{list(data.shape)}"
+    return None
 
 
 def _check_ends(graph: Graph) -> None:

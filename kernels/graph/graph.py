@@ -162,8 +162,8 @@ def call_of(graph: Tensors, node: Node) -> Call:
     operands = [None if index is None else graph.tensors[index] for index in node.inputs]
     return Call(
         parameters=node.parameters,
-        inputs=tuple(None if tensor is None else tensor.type for tensor in operands),
-        outputs=tuple(graph.tensors[index].type for index in node.outputs),
+        inputs=tuple([None if tensor is None else tensor.type for tensor in operands]),
+        outputs=tuple([graph.tensors[index].type for index in node.outputs]),
         constants={
             position: tensor.data
             for position, tensor in enumerate(operands)

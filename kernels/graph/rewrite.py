@@ -110,10 +110,13 @@ def _rescale_apart(graph: Graph) -> Graph:
 
     Each becomes a concatenation of one input: one look-up of all its values instead of one per row.
     """
+    scattered = {id(node): positions for node in graph.nodes if (positions := _scattered(graph, node))}
+    if not scattered:
+        return graph
     tensors, nodes, names = list(graph.tensors), list[Node](), {node.name: 0 for node in graph.nodes}
     for node in graph.nodes:
         inputs = list(node.inputs)
-        for position in _scattered(graph, node):
+        for position in scattered.get(id(node), ()):
             source = tensors[inputs[position] or 0]
             kind = replace(source.type, quantization=tensors[node.outputs[0]].type.quantization)
             name = unique(f"{node.name}/rescaled", names)
@@ -121,11 +124,7 @@ def _rescale_apart(graph: Graph) -> Graph:
             nodes.append(replace(node, name=name, inputs=(inputs[position],), outputs=(len(tensors) - 1,)))
             inputs[position] = len(tensors) - 1
         nodes.append(replace(node, inputs=tuple(inputs)))
-    return (
-        replace(graph, tensors=tuple(tensors), nodes=tuple(nodes))
-        if len(tensors) > len(graph.tensors)
-        else graph
-    )
+    return replace(graph, tensors=tuple(tensors), nodes=tuple(nodes))
 
 
 def _scattered(graph: Graph, node: Node) -> list[int]:

@@ -34,6 +34,8 @@ _Key = tuple[int, int, tuple[int, ...], tuple[int, ...]]
 class Accesses:
     """The regions of one memory that one unit read or wrote, in program order.
 
+    newest: the position of the last access.
+
     `_far` indexes the first `_indexed` of them by address and keeps the last of equal ones. Most searches end among
     the recent accesses, so the index is brought up to date only when it is used.
     """
@@ -41,6 +43,7 @@ class Accesses:
     def __init__(self) -> None:
         self._all: list[tuple[int, int, Region, int]] = []
         self._low, self._high = 1 << 64, 0
+        self.newest = -1
         self._far: Spans[_Key, tuple[int, int, Region, int]] = Spans()
         self._indexed = 0
 
@@ -48,6 +51,7 @@ class Accesses:
         """Note an access by the instruction at a position of the program. end: `region.end`."""
         start = region.address
         self._all.append((start, end, region, position))
+        self.newest = position
         if start < self._low:
             self._low = start
         if end > self._high:
@@ -59,7 +63,7 @@ class Accesses:
         end: `region.end`.
         """
         start, accesses = region.address, self._all
-        if end <= self._low or start >= self._high or accesses[-1][3] <= certain:
+        if end <= self._low or start >= self._high:
             return None
         for first, last, other, position in islice(reversed(accesses), _RECENT):
             if position <= certain:
@@ -103,7 +107,7 @@ def _clashes(
     """
     for region, end in regions:
         for other, accesses in histories[region.space].items():
-            if other != unit:
+            if other != unit and accesses.newest > certain[other]:
                 latest = accesses.latest(region, end, certain[other])
                 if latest is not None:
                     yield latest

@@ -101,13 +101,16 @@ class Answers:
 
     def __init__(self) -> None:
         self._known: dict[Hashable, dict[str, Any]] = {}
+        self._asked: dict[tuple[str, int], Asked] = {}
 
     def about(self, op: str, call: Call) -> Asked:
         """Return a call of the operator `op` with what is known of equal ones."""
-        parameters = call.parameters
-        # The text of parameters tells -0.0 from 0.0, and True from 1, which compare equal.
-        key = op, repr(parameters), call.inputs, call.outputs, (*call.constants,)
-        return Asked(call, self._known.setdefault(key, {}))
+        asked = self._asked.get((op, id(call)))
+        if asked is None:
+            # The text of parameters tells -0.0 from 0.0, and True from 1, which compare equal.
+            key = op, repr(call.parameters), call.inputs, call.outputs, (*call.constants,)
+            asked = self._asked[op, id(call)] = Asked(call, self._known.setdefault(key, {}))
+        return asked
 
 
 def check_states(graph: Graph) -> None:
