@@ -7,6 +7,7 @@ fused, PAD only where the padding is not TFLite's "same". Each function returns 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from npusim.models.synthesis import RandomNetwork, Signal
 
@@ -31,15 +32,18 @@ def mobilenet_v1() -> bytes:
     """Return MobileNet v1 1.0 224 (arXiv 1704.04861, table 1), ending in AVERAGE_POOL_2D and a 1x1 convolution."""
     network = RandomNetwork("mobilenet_v1", seed=1)
     x = network.input((1, 224, 224, 3), -1.0, 1.0)
-    x = network.conv_2d(x, 32, (3, 3), "conv_0", stride=2, activation="relu6", spread=_RELU6_SPREAD)
-    for number, (channels, stride) in enumerate(_MOBILENET_V1_BLOCKS, start=1):
-        x = _depthwise_relu6(network, x, f"conv_{number}/depthwise", stride)
-        x = network.conv_2d(
-            x, channels, (1, 1), f"conv_{number}/pointwise", activation="relu6", spread=_RELU6_SPREAD
-        )
-    x = network.global_average_pool(x, "pool")
+    x = _mobilenet_v1(network, x, 1.0, activation="relu6", spread=_RELU6_SPREAD)
     x = network.conv_2d(x, CLASSES, (1, 1), "logits/conv", spread=_LOGITS_SPREAD)
     return network.finish(network.reshape(x, (1, CLASSES), "logits"))
+
+
+def vww_mobilenet() -> bytes:
+    """Return MobileNet v1 0.25 for visual wake words as in MLPerf Tiny: 96x96 pixels, person or not."""
+    network = RandomNetwork("vww_mobilenet", seed=5)
+    x = network.input((1, 96, 96, 3), 0.0, 1.0)
+    x = _mobilenet_v1(network, x, 0.25, activation="relu")
+    x = network.reshape(x, (1, 256), "features")
+    return network.finish(network.fully_connected(x, 2, "logits", spread=_LOGITS_SPREAD))
 
 
 def mobilenet_v2() -> bytes:
@@ -66,6 +70,19 @@ def resnet50() -> bytes:
     return _resnet(RandomNetwork("resnet50", seed=50), _bottleneck_block, (3, 4, 6, 3))
 
 
+def resnet8() -> bytes:
+    """Return ResNet-8 for CIFAR-10 as in MLPerf Tiny: 32x32 pixels, three stages of one block each, 10 classes."""
+    network = RandomNetwork("resnet8", seed=8)
+    x = network.conv_2d(network.input((1, 32, 32, 3), 0.0, 255.0), 16, (3, 3), "conv", activation="relu")
+    for stage, (channels, stride) in enumerate([(16, 1), (32, 2), (64, 2)], start=1):
+        name = f"stage_{stage}"
+        y = network.conv_2d(x, channels, (3, 3), f"{name}/conv_1", stride=stride, activation="relu")
+        y = network.conv_2d(y, channels, (3, 3), f"{name}/conv_2")
+        x = network.add(_shortcut(network, x, name, channels, stride), y, f"{name}/add", activation="relu")
+    x = network.reshape(network.global_average_pool(x, "pool"), (1, 64), "features")
+    return network.finish(network.fully_connected(x, 10, "logits", spread=_LOGITS_SPREAD))
+
+
 def ds_cnn() -> bytes:
     """Return DS-CNN for keyword spotting as in MLPerf Tiny: 49 frames of 10 MFCC features, 12 words."""
     network = RandomNetwork("ds_cnn", seed=4)
@@ -77,6 +94,18 @@ def ds_cnn() -> bytes:
     x = network.global_average_pool(x, "pool")
     x = network.reshape(x, (1, 64), "features")
     return network.finish(network.fully_connected(x, 12, "logits", spread=_LOGITS_SPREAD))
+
+
+def _mobilenet_v1(network: RandomNetwork, x: Signal, width: float, **activated: Any) -> Signal:
+    """Return the features of MobileNet v1, averaged over the image. `width` multiplies the number of channels.
+
+    activated: the activation of all layers, and the spread of what enters it (`RandomNetwork.conv_2d`).
+    """
+    x = network.conv_2d(x, round(32 * width), (3, 3), "conv_0", stride=2, **activated)
+    for number, (channels, stride) in enumerate(_MOBILENET_V1_BLOCKS, start=1):
+        x = network.depthwise_conv_2d(x, (3, 3), f"conv_{number}/depthwise", stride=stride, **activated)
+        x = network.conv_2d(x, round(channels * width), (1, 1), f"conv_{number}/pointwise", **activated)
+    return network.global_average_pool(x, "pool")
 
 
 def _depthwise_relu6(network: RandomNetwork, x: Signal, name: str, stride: int) -> Signal:

@@ -125,6 +125,8 @@ def test_the_registry_says_what_the_file_holds(name: str) -> None:
         ("resnet18", 1810),  # torchvision, models page: 1.81 G
         ("resnet50", 4090),  # torchvision, models page: 4.09 G
         ("ds_cnn", 2.66),  # MLPerf Tiny (arXiv 2106.07597)
+        ("resnet8", 12.5),  # the same
+        ("vww_mobilenet", 7.49),  # the same
     ],
 )
 def test_macs_are_the_published_ones(name: str, million_macs: float) -> None:
@@ -142,6 +144,7 @@ def test_macs_are_the_published_ones(name: str, million_macs: float) -> None:
         ("resnet18", 11_689_512, 1),  # torchvision
         ("resnet50", 25_557_032, 1),  # torchvision
         ("ds_cnn", 24_908, 4),  # Keras, all, with convolution biases: MLPerf Tiny reference model
+        ("vww_mobilenet", 221_794, 4),  # the same
     ],
 )
 def test_parameters_are_the_published_ones_without_batch_normalization(
@@ -165,6 +168,10 @@ def test_parameters_are_the_published_ones_without_batch_normalization(
                         "RESHAPE": 1, "FULLY_CONNECTED": 1, "SOFTMAX": 1}),
         ("ds_cnn", {"CONV_2D": 5, "DEPTHWISE_CONV_2D": 4, "AVERAGE_POOL_2D": 1, "RESHAPE": 1,
                     "FULLY_CONNECTED": 1, "SOFTMAX": 1}),
+        ("resnet8", {"CONV_2D": 9, "ADD": 3, "AVERAGE_POOL_2D": 1, "RESHAPE": 1, "FULLY_CONNECTED": 1,
+                     "SOFTMAX": 1}),
+        ("vww_mobilenet", {"CONV_2D": 14, "DEPTHWISE_CONV_2D": 13, "AVERAGE_POOL_2D": 1, "RESHAPE": 1,
+                           "FULLY_CONNECTED": 1, "SOFTMAX": 1}),
         ("mobilenet_v1", {"CONV_2D": 15, "DEPTHWISE_CONV_2D": 13, "AVERAGE_POOL_2D": 1, "RESHAPE": 1,
                           "SOFTMAX": 1}),
         ("mobilenet_v2", {"CONV_2D": 35, "DEPTHWISE_CONV_2D": 17, "ADD": 10, "MEAN": 1, "FULLY_CONNECTED": 1,
@@ -252,7 +259,8 @@ def test_activations_use_the_range_of_int8(name: str) -> None:
         assert np.mean(codes == 127) < 0.03, where
         lowest = np.mean(codes == -128)
         assert lowest < (0.75 if zero_point == -128 else 0.03), where
-        if name in GENERATED and codes.ndim == 4 and codes.shape[1:3] != (1, 1):
+        # After a relu, all 9 positions of a 3x3 image are 0 in some channels of healthy networks, too.
+        if name in GENERATED and codes.ndim == 4 and prod(codes.shape[1:3]) > 9:
             dead = np.mean(codes.reshape(-1, codes.shape[-1]).std(axis=0) == 0)
             assert dead <= 0.05, where
     assert examined >= 5
@@ -382,7 +390,16 @@ def test_the_training_script_writes_a_model_and_repeats_itself(
 
 
 def test_names_are_resolved_and_mistyped_ones_recognized() -> None:
-    assert names() == ("digits_cnn", "ds_cnn", "mobilenet_v1", "mobilenet_v2", "resnet18", "resnet50")
+    assert names() == (
+        "digits_cnn",
+        "ds_cnn",
+        "resnet8",
+        "vww_mobilenet",
+        "mobilenet_v1",
+        "mobilenet_v2",
+        "resnet18",
+        "resnet50",
+    )
     assert resolve("mobilenet") is None
     assert nearest("MobileNet-v2") == "mobilenet_v2"
     assert nearest("resnet-50") == "resnet50"
