@@ -57,6 +57,7 @@ WITH_OUTPUT = (
             "litert",
             "transformers",
             "serving",
+            "systems",
         )
     ),
 )

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from npusim.session.api import compile, hardware, load, load_program, save_program
     from npusim.session.generation import generate
     from npusim.session.inputs import reset_states, states
+    from npusim.session.system_run import inferences, system
     from npusim.verification.verdicts import Verification
     from npusim.verification.verification import verify
     from npusim.views.comparison import Comparison, compare
@@ -60,6 +61,7 @@ __all__ = [
     "compile",
     "generate",
     "hardware",
+    "inferences",
     "load",
     "load_program",
     "models",
@@ -71,6 +73,7 @@ __all__ = [
     "serve",
     "simulate",
     "states",
+    "system",
     "unregister_operator",
     "verify",
     "what_if",
@@ -94,6 +97,7 @@ _HOMES = {
     "compile": "npusim.session.api",
     "generate": "npusim.session.generation",
     "hardware": "npusim.session.api",
+    "inferences": "npusim.session.system_run",
     "load": "npusim.session.api",
     "load_program": "npusim.session.api",
     "quantize": "npusim.quantization.quantization",
@@ -104,6 +108,7 @@ _HOMES = {
     "serve": "npusim.serving.service",
     "simulate": "npusim.views.run",
     "states": "npusim.session.inputs",
+    "system": "npusim.session.system_run",
     "unregister_operator": "npusim.kernels.operator.registered",
     "verify": "npusim.verification.verification",
     "what_if": "npusim.views.what_if",

@@ -44,6 +44,7 @@ DOCUMENT = Kind("the text of an NNEF model", 1 << 25)
 GGUF = Kind("a GGUF file", 1 << 44)
 SAMPLES = Kind("an npz file of samples", 4 << 30)
 REQUESTS = Kind("a file of requests", 1 << 30)
+SYSTEM = Kind("a system file", 1 << 20)
 
 KINDS = (
     MODEL,
@@ -62,6 +63,7 @@ KINDS = (
     GGUF,
     SAMPLES,
     REQUESTS,
+    SYSTEM,
 )
 """All kinds of files except the inputs of a run (`npusim.session.inputs`), whose limit depends on the model."""
 

@@ -63,12 +63,20 @@ def list_hardware(json: JsonOption = None) -> None:
 def show_hardware(
     name: Annotated[str, typer.Argument(metavar="NAME|FILE", help="A preset or a TOML file.")],
 ) -> None:
-    """Every parameter of a preset or file, as a TOML file, and what is known of its error."""
+    """Every parameter of a preset, hardware file or system file, as TOML, and what is known of its error."""
     from npusim.isa.hardware import file as hardware_file
     from npusim.isa.hardware.agreement import standing
+    from npusim.isa.hardware.system_file import is_system, system
     from npusim.reports.words.claims import paragraph
     from npusim.reports.words.quantities import printable
 
+    if is_system(name):
+        described = system(name)
+        say(f"# {printable(described.name)}: {len(described.cores)} cores, which share memories and a host")
+        for machine, numbers in described.distinct().items():
+            cores = ", ".join(map(str, numbers))
+            say(f"\n# core {cores}\n{hardware_file.to_toml(machine)}", end="")
+        return
     machine = hardware_file.hardware(name)
     claims = "".join(f"# {printable(line)}\n" for line in paragraph(standing(machine)))
     say(f"{claims}\n{hardware_file.to_toml(machine)}", end="")
@@ -78,10 +86,17 @@ def show_hardware(
 def check_hardware(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A TOML file, or a preset.")],
 ) -> None:
-    """Check a hardware file; every fault is listed."""
+    """Check a hardware file or a system file; every fault is listed."""
     from npusim.isa.hardware import file as hardware_file
+    from npusim.isa.hardware.system_file import is_system, system
     from npusim.kernels.table import check_lacks
 
+    if is_system(file):
+        described = system(file)
+        for core in described.distinct():
+            check_lacks(core)
+        say(f'{file}: "{described.name}" is a valid system of {len(described.cores)} cores')
+        return
     machine = hardware_file.hardware(file)
     check_lacks(machine)
     say(f'{file}: "{machine.name}" is a valid hardware description')

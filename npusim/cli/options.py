@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from npusim.isa.base.tensor import Array, Placement
 
 DEVICES, CACHE, TABLE, DECIDES, PROMPT = "--device", "--cache", "table", "decides", "--prompt"
+INFERENCES, SYSTEM = "--inferences", "--system"
 """Kinds of run: on devices, with a cache of compiled models, of several models or machines, with IF or WHILE, of a
-prompt and the tokens after it."""
+prompt and the tokens after it, of several inferences, on a system of several cores (which is one of several, too)."""
 
 Names = list[str] | None
 File = Path | None
@@ -64,30 +65,35 @@ OPTIONS = (
         (DEVICES, CACHE), "give a hardware file with the change as a device",
     ),
     Option(
-        "input", File, None, "F.npz", "Inputs, by tensor name or as in0, in1, ... [default: random]", (TABLE, PROMPT)
+        "input", File, None, "F.npz", "Inputs, by tensor name or as in0, in1, ... [default: random]",
+        (TABLE, PROMPT, INFERENCES),
     ),
-    Option("output", File, None, "F.npz", "Write the outputs, as out0, out1, ...", (TABLE, PROMPT)),
+    Option("output", File, None, "F.npz", "Write the outputs, as out0, out1, ...", (TABLE, PROMPT, INFERENCES)),
     *(
         Option(
             report.name, File, None, "F", f"Write {report.purpose}.",
-            (() if report.has_table else (TABLE,)) + (() if report.name == "json" else (DECIDES, PROMPT)),
+            (() if report.has_table else (TABLE,)) + (() if report.name == "json" else (DECIDES, PROMPT, INFERENCES)),
         )
         for report in REPORTS
     ),
-    Option("report", File, None, "DIR", "Write a page, report.html, its data, and its figures.", (DECIDES, PROMPT)),
     Option(
-        "dot", File, None, "F", "Write the model as a drawing in the DOT language of graphviz.", (TABLE, PROMPT)
+        "report", File, None, "DIR", "Write a page, report.html, its data, and its figures.",
+        (DECIDES, PROMPT, INFERENCES),
+    ),
+    Option(
+        "dot", File, None, "F", "Write the model as a drawing in the DOT language of graphviz.",
+        (TABLE, PROMPT, INFERENCES),
     ),
     Option("timing_only", bool, False, None, "Execute no data: the same cycles, no outputs."),
     Option(
         "every_layer", bool, False, None,
         "Simulate all of equal layers, also those that are proven to take the same cycles.",
-        (DEVICES, CACHE, TABLE, DECIDES), "its layers are all simulated",
+        (DEVICES, CACHE, TABLE, DECIDES, INFERENCES), "its layers are all simulated",
     ),
     Option("seed", int, 0, "N", "Seed of random inputs.", least=0),
     Option(
         "what_if", bool, False, None, "Also try each hardware parameter doubled, by simulation.",
-        (DEVICES, CACHE, TABLE, DECIDES, PROMPT), "it changes one machine",
+        (DEVICES, CACHE, TABLE, DECIDES, PROMPT, INFERENCES), "it changes one machine",
     ),
     Option("no_lever", bool, False, None, "Simulate no changes of the hardware for the answer."),
     Option(
@@ -118,22 +124,22 @@ OPTIONS = (
     Option(
         "decide", Names, None, "NAME=N",
         "Without data: the turns of a WHILE, 1 or 0 for an IF; once for each. [for a model that decides]",
-        (DEVICES, CACHE, PROMPT), "a model that decides is several programs already, of one machine",
+        (DEVICES, CACHE, PROMPT, INFERENCES), "a model that decides is several programs already, of one machine",
         shows_default=False,
     ),
     Option(
         "device", Names, None, "NAME|FILE",
         "Instead of --hw: a device of NNAdapter (npusim, npusim_host, a preset, ...) or a TOML file; several "
-        "share one system.", (PROMPT,), shows_default=False,
+        "share one system.", (PROMPT, INFERENCES), shows_default=False,
     ),
     Option(
         "print_partition", bool, False, None,
-        "Also print the operators, as a partition file has them, and the pieces.", (CACHE, TABLE, PROMPT),
+        "Also print the operators, as a partition file has them, and the pieces.", (CACHE, TABLE, PROMPT, INFERENCES),
     ),
     Option(
         "prompt", int | None, None, "N",
         "Of a language model (config.json, GGUF): read a prompt of N tokens, then generate.",
-        (DEVICES, TABLE), "it times one machine", least=1, shows_default=False,
+        (DEVICES, TABLE, INFERENCES), "it times one machine", least=1, shows_default=False,
     ),
     Option("new", int, 1, "N", "With --prompt: generate N tokens.", least=1),
     Option(
@@ -150,7 +156,16 @@ OPTIONS = (
     ),
     Option(
         "cache", File, None, "DIR",
-        "Keep the compiled model in this folder, and take it from there the next time.", (TABLE, PROMPT),
+        "Keep the compiled model in this folder, and take it from there the next time.", (TABLE, PROMPT, INFERENCES),
+        shows_default=False,
+    ),
+    Option(
+        "inferences", int | None, None, "N",
+        "Time N inferences one after the other, on each core of a --system: throughput beside latency.", least=1,
+        shows_default=False,
+    ),
+    Option(
+        "system", File, None, "FILE", "Instead of --hw: a system file, cores that share memories (docs/systems.md).",
         shows_default=False,
     ),
 )  # fmt: skip
@@ -189,6 +204,8 @@ class Request:
     bucket: int | None
     weights: str | None
     cache: File
+    inferences: int | None
+    system: File
     reports: Mapping[str, Path]
 
     @classmethod

@@ -15,8 +15,10 @@ from npusim.cli.options import (
     DECIDE,
     DEVICES,
     DOT,
+    INFERENCES,
     OUTPUT,
     PROMPT,
+    SYSTEM,
     Request,
     hardware_inputs,
     partition_inputs,
@@ -66,6 +68,11 @@ def run(models: list[str], request: Request) -> None:
         raise NpusimError(
             f"--bucket {request.bucket}: is for the tokens after a prompt; give one with {PROMPT}"
         )
+    if request.inferences or request.system:
+        if table:
+            raise NpusimError(f"{SYSTEM if request.system else INFERENCES}: takes one model and one machine")
+        _run_on_system(models[0], request)
+        return
     if request.device:
         if len(models) > 1:
             raise NpusimError(f"MODEL: does not go with {DEVICES}; it takes one model")
@@ -159,6 +166,41 @@ def _generate(model: str, request: Request) -> None:
     try:
         out = console()
         out.print(generation.summary(result, out.width))
+    finally:
+        for path in request.targets.values():
+            files.write(path, files.text(files.json_text(result.to_dict())))
+
+
+def _run_on_system(model: str, request: Request) -> None:
+    """Time inferences on the cores of a system or on one machine, print the summary, and write the JSON."""
+    from npusim.base import files
+    from npusim.frontends.frontend import model_file
+    from npusim.isa.hardware.system_file import SystemHardware, system, system_sources
+    from npusim.reports.run import throughput_text
+    from npusim.session import api
+    from npusim.session.system_run import inferences
+
+    given = SYSTEM if request.system else INFERENCES
+    request.require(INFERENCES, f"{{option}}: does not go with {given}")
+    sources: dict[str, Path | None] = {"MODEL": model_file(model)}
+    over: SystemHardware | Hardware
+    if request.system:
+        if request.hw or request.settings:
+            raise NpusimError(f"{SYSTEM}: its file says what the cores are; --hw and --set do not go with it")
+        for number, path in enumerate(system_sources(request.system)):
+            sources[SYSTEM if not number else f"a core of {SYSTEM} ({path})"] = path
+        files.check_outputs(request.written, sources)
+        over = system(request.system)
+    else:
+        name = (request.hw or [api.DEFAULT_HARDWARE])[0]
+        files.check_outputs(request.written, sources | hardware_inputs(name))
+        over = api.hardware(name, request.settings)
+    number = request.inferences or (len(over.cores) if isinstance(over, SystemHardware) else 1)
+    with Progress(f"simulating {number} inferences of {model}") as progress:
+        result = inferences(model, over, number, options=request.options, progress=progress)
+    try:
+        out = console()
+        out.print(throughput_text.summary(result, out.width))
     finally:
         for path in request.targets.values():
             files.write(path, files.text(files.json_text(result.to_dict())))

@@ -44,6 +44,18 @@ MOST_TURNS = 10_000
 """Iterations after which a WHILE loop that has not ended is reported as an error."""
 
 
+class Supply:
+    """Runs that several jobs share: a job that has ended one takes the next, until none is left."""
+
+    def __init__(self, number: int) -> None:
+        self.left = number
+
+    def take(self) -> bool:
+        """Take a run, and return whether one was left."""
+        self.left -= 1
+        return self.left >= 0
+
+
 class Bindings(NamedTuple):
     """The data of a job.
 
@@ -64,7 +76,7 @@ class Order:
     executable: Executable
     bindings: Bindings | None = None
     at: int = 0
-    repeat: int = 1
+    repeat: int | Supply = 1
     tenant: str = ""
     cores: Sequence[int] | None = None
     decisions: Mapping[str, int] = field(default_factory=dict)
@@ -128,7 +140,7 @@ class Run:
 class Job:
     """A submitted order and its results.
 
-    runs:   the completed runs, one per repetition.
+    runs:   the completed runs, one per repetition; none if other jobs took all of a `Supply`.
     holds_scratchpad: inputs or outputs are placed in the scratchpad of the core, so no other job may use the core.
     launch: the running launch; None between launches.
     watch:  compares the states of the machine before equal parts of a launch.
@@ -142,9 +154,10 @@ class Job:
         self.runs: list[Run] = []
         self.launch: LaunchOnCore | None = None
         self.watch: PartWatch | None = None
-        if order.at < 0 or order.repeat < 1:
+        self._supply = order.repeat if isinstance(order.repeat, Supply) else Supply(order.repeat)
+        if order.at < 0 or self._supply.left < 1:
             raise SimulationError(
-                f"{order.executable.name}: at cycle {order.at}, {order.repeat} times; "
+                f"{order.executable.name}: at cycle {order.at}, {self._supply.left} times; "
                 "may be from cycle 0 on, once or more"
             )
         self._linked = link(order.executable)
@@ -192,7 +205,7 @@ class Job:
         if order.at:
             yield self._env.timeout(order.at)
         self._bind()
-        for _ in range(order.repeat):
+        while self._supply.take():
             self._parts, self._decisions = [], []
             begin = int(self._env.now)
             yield from self._take(order.executable.steps)

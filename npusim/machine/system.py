@@ -30,7 +30,7 @@ from npusim.isa.program.program import Program
 from npusim.isa.program.validate import validate
 from npusim.machine.clock import Clock, ticks_of
 from npusim.machine.core import Common, Core, Launch, Progress
-from npusim.machine.job import MOST_TURNS, Bindings, Job, Order
+from npusim.machine.job import MOST_TURNS, Bindings, Job, Order, Supply
 from npusim.machine.port import MemoryPort
 from npusim.machine.trace import Execution
 
@@ -145,7 +145,7 @@ class System:
         executable: Executable,
         bindings: Bindings | None = None,
         at: int = 0,
-        repeat: int = 1,
+        repeat: int | Supply = 1,
         tenant: str = "",
         *,
         cores: Sequence[int] | None = None,
@@ -157,7 +157,8 @@ class System:
 
         bindings:   the data; None simulates only the timing: same cycles, no outputs.
         at:         system cycle from which on the job may start.
-        repeat:     number of runs, one after the other, with the same inputs; states continue from run to run.
+        repeat:     number of runs, one after the other, with the same inputs; states continue from run to run. Jobs
+                    that are given the same `Supply` take its runs in turn, each when it has ended the one before.
         tenant:     name of the owner, for the results.
         cores:      the system's core for each core that the executable names; None: the same numbers.
         decisions:  for runs without data, the result of each decision that is reached, by name: 1 or 0 for an IF, the

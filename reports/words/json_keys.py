@@ -394,6 +394,32 @@ constant_bytes.after | integer | bytes | Constants of the quantized network.
 file_bytes | integer? | bytes | Size of the file that was written.
 """
 
+THROUGHPUT = (
+    _HEAD
+    + """
+model | string | | Name of the model.
+hardware | @hardware | | Every key of the hardware of core 0.
+throughput.system | string | | Name of the system.
+throughput.per_s | number | 1/s | Inferences per second, from the first start to the last end.
+throughput.steady_per_s | number? | 1/s | The same after each core has ended its first; null where none came after.
+throughput.total_ms | number | ms | Time from the first start to the last end.
+throughput.loading_bytes | integer | bytes | Constants and code, which are written before the first inference.
+throughput.loading_ms | number | ms | Time for that at the peak bandwidth of their memories.
+throughput.energy_uj | number | uJ | Energy of all inferences, memories and idle cores included.
+throughput.standby_uj | number | uJ | Part of it that does not depend on what the cores do.
+throughput.mean_mw | number | mW | Mean power over the whole time.
+throughput.inferences[].core | integer | | Core that ran it.
+throughput.inferences[].start_ms | number | ms | Its start.
+throughput.inferences[].latency_ms | number | ms | Time from its start to its end.
+throughput.cores[].hardware | string | | Name of its hardware.
+throughput.cores[].inferences | integer | | Inferences that it ran.
+throughput.cores[].busy | number | 1 | Share of the whole time in which it ran them.
+throughput.cores[].mac_utilization | number | 1 | Multiply-adds over those that its array could do in that time.
+throughput.cores[].dram_bytes | integer | bytes | Traffic at the DRAM port in whole bursts, with fetched code.
+throughput.cores[].dram_share | number | 1 | That traffic over what passes at peak bandwidth in that time.
+"""
+)
+
 GENERATION = (
     _HEAD
     + """
@@ -588,6 +614,7 @@ DOCUMENTS: Mapping[str, Document] = {
         Document("verification", "`npusim verify MODEL --json F`", _keys(VERIFICATION)),
         Document("quantization", "`npusim quantize MODEL --json F`", _keys(QUANTIZATION)),
         Document("generation", "`npusim run CONFIG --prompt N --json F`", _keys(GENERATION)),
+        Document("throughput", "`npusim run MODEL --inferences N --json F`", _keys(THROUGHPUT)),
         Document("serving", "`npusim serve MODEL --json F`", _keys(SERVING)),
         Document("capabilities", "`npusim capabilities --json F`", _keys(CAPABILITIES)),
         Document("presets", "`npusim hw list --json F`", _keys(PRESETS)),

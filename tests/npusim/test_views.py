@@ -20,9 +20,9 @@ from .study.spaces import digits, space_file
 PUBLIC = {
     "Comparison", "Graph", "GraphBuilder", "Hardware", "NpusimError", "Program", "Quantization", "RunResult",
     "TensorType", "Verification", "WhatIf", "__version__",
-    "caches_in_place", "compare", "compile", "generate", "hardware", "load", "load_program", "models", "quantize",
-    "register_operator", "reset_states", "run", "save_program", "serve", "simulate", "states", "unregister_operator",
-    "verify", "what_if",
+    "caches_in_place", "compare", "compile", "generate", "hardware", "inferences", "load", "load_program", "models",
+    "quantize", "register_operator", "reset_states", "run", "save_program", "serve", "simulate", "states", "system",
+    "unregister_operator", "verify", "what_if",
 }  # fmt: skip
 
 

@@ -56,6 +56,9 @@ COMMANDS: dict[str, list[str]] = {
         "--json", ">json", "--csv", ">csv", "--trace", ">trace", "--dot", ">dot", "--report", "+report",
     ],
     "run#cache": ["<models:model.tflite", "--hw", "<hw:chip.toml", "--cache", "+cache", "--json", ">json"],
+    "run#system": [
+        "<models:model.tflite", "--system", "<system:two.toml", "--inferences", "2", "--json", ">json",
+    ],
     "run#table": [
         "<models:model.tflite", "<models:program.npu", "--hw", "<hw:chip.toml", "--hw", "edge-64",
         "--json", ">json", "--csv", ">csv", "--report", "+report",
@@ -181,6 +184,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "model.tflite").write_bytes(models.path_or_bytes("digits_cnn"))
     (tmp_path / "base.toml").write_text('extends = "edge-64"\n')
     (tmp_path / "chip.toml").write_text('extends = "base.toml"\n')
+    (tmp_path / "two.toml").write_text('name = "two"\n[[core]]\nhardware = "chip.toml"\ncount = 2\n')
     (tmp_path / "force.txt").write_text("# nothing\n")
     (tmp_path / "requests.csv").write_text("arrival_s\n0\n")
     (tmp_path / "float.tflite").write_bytes(_float_model("net"))

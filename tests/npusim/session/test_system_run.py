@@ -1,0 +1,86 @@
+"""Several inferences on the cores of a system: who runs which, throughput, and energy that is counted once."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+import npusim
+from npusim.isa.base.errors import NpusimError
+from npusim.isa.hardware.system_file import SystemHardware
+from npusim.numbers.energy import dram_background_mw, floor_mw
+
+from ...json_documents import faults
+
+EDGE = npusim.hardware("edge-128")
+SLOW = npusim.hardware("edge-128", clock_mhz=50.0)
+
+
+def cores(*machines: npusim.Hardware) -> SystemHardware:
+    return SystemHardware("bench", machines)
+
+
+def test_one_inference_on_one_core_is_a_run() -> None:
+    run = npusim.run("digits_cnn", timing_only=True)
+    result = npusim.inferences("digits_cnn", "edge-128")
+    (one,) = result.inferences
+    assert (one.core, one.start_ms, one.latency_ms) == (0, 0.0, run.latency_ms)
+    assert result.energy_uj == pytest.approx(run.energy_uj.total, rel=1e-12)
+    assert result.cores[0].mac_utilization == pytest.approx(run.mac_utilization)
+    # 13,760 bytes of constants and 18 instructions of 72, at 0.5 GB/s.
+    assert result.loading_bytes == 13_760 + 18 * 72
+    assert result.loading_ms == pytest.approx((13_760 + 18 * 72) / 0.5e9 * 1e3)
+    assert result.steady_per_s is None
+
+
+def test_inferences_of_one_core_follow_one_another() -> None:
+    one, four = (npusim.inferences("digits_cnn", EDGE, number) for number in (1, 4))
+    assert [each.start_ms for each in four.inferences] == pytest.approx(
+        [number * one.total_ms for number in range(4)]
+    )
+    assert four.per_s == pytest.approx(one.per_s)
+    assert four.steady_per_s == pytest.approx(four.per_s)
+    assert four.energy_uj == pytest.approx(4 * one.energy_uj)
+
+
+def test_a_core_that_is_free_takes_the_next() -> None:
+    result = npusim.inferences("digits_cnn", cores(EDGE, SLOW), 6)
+    taken = [use.inferences for use in result.cores]
+    assert sum(taken) == len(result.inferences) == 6
+    assert taken[0] > taken[1] > 0
+    for core in range(2):
+        own = [each for each in result.inferences if each.core == core]
+        for before, after in pairwise(own):
+            assert after.start_ms == pytest.approx(before.start_ms + before.latency_ms)
+    last = max(each.start_ms + each.latency_ms for each in result.inferences)
+    assert result.total_ms == pytest.approx(last)
+    # A system of more cores than inferences leaves the others idle, but they draw power.
+    idle = npusim.inferences("digits_cnn", cores(EDGE, EDGE, EDGE), 1)
+    assert [use.inferences for use in idle.cores] == [1, 0, 0]
+    assert [use.busy for use in idle.cores] == [1.0, 0.0, 0.0]
+
+
+def test_the_standby_of_the_dram_is_counted_once() -> None:
+    one, two = (npusim.inferences("digits_cnn", cores(*[EDGE] * number), 4) for number in (1, 2))
+    assert one.standby_uj == pytest.approx(floor_mw(EDGE) * one.total_ms)
+    assert two.standby_uj == pytest.approx((2 * floor_mw(EDGE) - dram_background_mw(EDGE)) * two.total_ms)
+    # What moves is the same, but for rows that are open or closed beside another core.
+    assert two.energy_uj - two.standby_uj == pytest.approx(one.energy_uj - one.standby_uj, rel=0.02)
+
+
+def test_the_json_is_the_documented_one() -> None:
+    assert faults("throughput", npusim.inferences("digits_cnn", cores(EDGE, SLOW), 3).to_dict()) == []
+
+
+def test_what_cannot_be_timed() -> None:
+    with pytest.raises(NpusimError, match=r"^inferences is 0, must be 1 or more$"):
+        npusim.inferences("digits_cnn", EDGE, 0)
+
+
+def test_a_system_file_in_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "two.toml"
+    path.write_text('name = "two"\n[[core]]\nhardware = "edge-128"\ncount = 2\n')
+    result = npusim.inferences("digits_cnn", npusim.system(path), 2)
+    assert (result.system, [each.core for each in result.inferences]) == ("two", [0, 1])
