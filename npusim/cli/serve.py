@@ -74,7 +74,7 @@ def serve(
     max_batch: Annotated[int, _option("Most requests of a language model at once.", "N", 0)] = 0,
     chunk: Annotated[int, _option("Tokens of a chunk, for chunked.", "N", 0)] = 0,
     bucket: Annotated[
-        int, _option("Lengths of programs are multiples of it. [default: powers of two from 128 on]", "N", 0)
+        int, _option("Lengths of programs are multiples of it. [default: powers of two]", "N", 0)
     ] = 0,
     cache_mib: Annotated[
         float, _option("Memory for keys and values. [default: what the weights leave]", "MIB", 0)

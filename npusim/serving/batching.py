@@ -14,7 +14,8 @@ from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.hardware.hardware import Hardware
 from npusim.serving.arrivals import MOST_TOKENS, Requests
-from npusim.serving.served import CacheUse, Log
+from npusim.serving.log import Log
+from npusim.serving.served import CacheUse
 from npusim.serving.steps import Step
 
 BATCHINGS = ("one", "static", "continuous", "chunked")
@@ -27,8 +28,9 @@ chunked:    the same, but a prompt is read in chunks, between which the others g
 """
 PAGE = 16
 """Tokens whose keys and values one page of the cache holds, by default, as in vLLM."""
-LEAST_BUCKET = 128
-"""Smallest length of a program, by default; longer ones are this times a power of two."""
+LEAST_BUCKET, LEAST_PAST = 128, 256
+"""Smallest length of a prompt's program, and of the keys that a step reads, by default; longer ones are this times a
+power of two. Fewer lengths of keys, because each has a program for every batch, and short ones take little time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,18 +112,20 @@ class Plan:
     token_bytes: int = 1
     positions: int = 0
 
-    def length(self, tokens: int, reserved: int = 0) -> int:
-        """Return the bucket of a length; `reserved` positions are for other tokens of the sequence."""
-        bucket = self.bucket or LEAST_BUCKET
-        rounded = -(-tokens // bucket) * bucket
-        if not self.bucket:
-            rounded = (
-                bucket << max(tokens - 1, 0).bit_length() - (bucket - 1).bit_length()
-                if tokens > bucket
-                else bucket
-            )
-        most = self.positions - reserved if self.positions else rounded
-        return max(min(rounded, most), tokens) if tokens else 0
+    def length(self, tokens: int) -> int:
+        """Return the length of the program for a prompt."""
+        return self._rounded(tokens, LEAST_BUCKET, 0)
+
+    def past(self, tokens: int, new: int) -> int:
+        """Return the tokens whose keys a program reads, for those that there are and the new ones behind them."""
+        return self._rounded(tokens, LEAST_PAST, new) if tokens else 0
+
+    def _rounded(self, tokens: int, least: int, new: int) -> int:
+        """Return the next bucket; at the last position fewer, so that `new` tokens have theirs."""
+        bucket = self.bucket or least
+        steps = -(-tokens // bucket)
+        rounded = bucket * steps if self.bucket else bucket << (steps - 1).bit_length()
+        return max(min(rounded, self.positions - new), tokens) if self.positions else rounded
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as in the JSON."""
@@ -288,8 +292,8 @@ class _Server:
         """Read the next known tokens of a sequence, at most `most`; after the last of them it has a new token."""
         plan = self._plan
         tokens = min(sequence.known - sequence.length, most)
-        past = plan.length(sequence.length, tokens)
-        width = plan.length(tokens, past) if most >= sequence.known else plan.chunk_at(past, tokens)
+        past = plan.past(sequence.length, tokens)
+        width = plan.chunk_at(past, tokens) if plan.chunk else plan.length(tokens)
         yield from self._run(self._steps(width, past, 1), [sequence])
         sequence.length += tokens
         if sequence.length == sequence.known:
@@ -302,7 +306,7 @@ class _Server:
         ready = [each for each in self._batch if each.length >= each.known]
         if not ready:
             return
-        past = plan.length(max(each.length for each in ready), 1)
+        past = plan.past(max(each.length for each in ready), 1)
         yield from self._run(self._steps(1, past, plan.batch(len(ready))), ready)
         for each in ready:
             each.length += 1
@@ -371,7 +375,7 @@ class _Server:
             for each in batch:
                 self._token(each)
             while going := [each for each in batch if each.left]:
-                yield from self._run(self._steps(1, plan.length(length, 1), size), going)
+                yield from self._run(self._steps(1, plan.past(length, 1), size), going)
                 length += 1
                 for each in going:
                     self._token(each)

@@ -13,7 +13,7 @@ import simpy
 from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.serving.arrivals import Requests, each_of
-from npusim.serving.served import Log, Outcome
+from npusim.serving.log import Log, Outcome
 from npusim.serving.steps import Step, Stops
 
 

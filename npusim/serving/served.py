@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
-from enum import IntEnum
 from functools import cached_property
 from math import fsum
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,128 +24,40 @@ from npusim.numbers.layers import share
 from npusim.numbers.provenance import Uncertainty
 from npusim.numbers.run import SCHEMA_VERSION
 from npusim.serving.arrivals import Requests
-from npusim.serving.steps import Step
+from npusim.serving.log import Log, Outcome
 
 PERCENTILES = (50, 90, 95, 99)
+"""The percentiles of a `Spread`."""
 
 
-class Outcome(IntEnum):
-    """What became of a request, in the words of the NN HAL.
-
-    NONE:  it was answered.
-    BUSY:  it found the queue full and was refused.
-    MISSED_DEADLINE_TRANSIENT:  it could not end in time any more when its turn came; it was not run to its end.
-    MISSED_DEADLINE_PERSISTENT: an inference takes longer than the deadline even on an idle machine.
-    """
-
-    NONE = 0
-    BUSY = 1
-    MISSED_DEADLINE_TRANSIENT = 2
-    MISSED_DEADLINE_PERSISTENT = 3
-
-
-class Log:
-    """What happens to requests: a number for each, in compact arrays; and when which step runs.
-
-    start: cycle at which its first step begins; first: of its first token; end: of its end; -1 if there is none.
-    stops: how often it was stopped; energy_uj: its share of the energy of steps.
-    """
-
-    def __init__(self, requests: int) -> None:
-        self.start, self.first, self.end = (array("q", [-1]) * requests for _ in range(3))
-        self.stops = array("q", [0]) * requests
-        self.energy_uj = array("d", [0.0]) * requests
-        self.outcome = bytearray(requests)
-        self.steps: list[Step] = []
-        self._index: dict[int, int] = {}
-        self.runs: Counter[int] = Counter()
-        """Complete runs of each step, by its index in `steps`."""
-        self.run_begin, self.run_end, self.run_step, self.run_batch = (array("q") for _ in range(4))
-        self.pages_at, self.pages = array("q"), array("q")
-        """The cycles at which the cache changes, and the pages taken from then on."""
-        self.gaps: Counter[int] = Counter()
-        """Numbers of the times between two tokens of a request, by cycles."""
-        self.moved_uj = 0.0
-        """Energy of storing and loading the scratchpad for preemption."""
-
-    def refuse(self, number: int, outcome: Outcome) -> None:
-        """Note why a request is not answered."""
-        self.outcome[number] = outcome
-
-    def step(self, begin: int, end: int, step: Step, numbers: Sequence[int]) -> None:
-        """Note the run of a step, whose energy is shared equally by its requests."""
-        if id(step) not in self._index:
-            self._index[id(step)] = len(self.steps)
-            self.steps.append(step)
-        self.runs[self._index[id(step)]] += 1
-        self._run(begin, end, self._index[id(step)], len(numbers))
-        part = step.energy_uj / len(numbers)
-        for number in numbers:
-            self.energy_uj[number] += part
-            if self.start[number] < 0:
-                self.start[number] = begin
-
-    def finish(self, number: int, begin: int, end: int, step: int, energy_uj: float) -> None:
-        """Note the end of a single inference, whose last part began at `begin`."""
-        self.runs[step] += 1
-        self._run(begin, end, step, 1)
-        self.end[number] = end
-        self.energy_uj[number] += energy_uj
-
-    def pause(self, number: int, begin: int, end: int, step: int, energy_uj: float, moved_uj: float) -> None:
-        """Note a part of an inference that is preempted; `moved_uj` of its energy moved the scratchpad."""
-        self._run(begin, end, step, 1)
-        self.stops[number] += 1
-        self.energy_uj[number] += energy_uj
-        self.moved_uj += moved_uj
-
-    def _run(self, begin: int, end: int, step: int, batch: int) -> None:
-        self.run_begin.append(begin)
-        self.run_end.append(end)
-        self.run_step.append(step)
-        self.run_batch.append(batch)
-
-
-@dataclass(frozen=True, slots=True)
-class Spread:
+class Spread(NamedTuple):
     """Mean, percentiles and maximum of values; all 0 without values."""
 
-    count: int
-    mean: float
-    percentiles: Mapping[int, float]
-    most: float
+    mean: float = 0.0
+    p50: float = 0.0
+    p90: float = 0.0
+    p95: float = 0.0
+    p99: float = 0.0
+    max: float = 0.0
 
-    @classmethod
-    def of(cls, values: NDArray[Any], factor: float = 1.0) -> Spread:
-        """Return the spread of values times a factor."""
-        ordered = np.sort(values)
-        return cls._of(len(ordered), lambda rank: float(ordered[rank]), float(ordered.sum()), factor)
 
-    @classmethod
-    def of_counts(cls, counts: Mapping[int, int], factor: float = 1.0) -> Spread:
-        """Return the spread of values that are given as the number of each."""
-        values = sorted(counts)
-        upto = np.cumsum([counts[value] for value in values]) if values else np.zeros(1, np.int64)
-        total = float(sum(value * counts[value] for value in values))
-        return cls._of(
-            int(upto[-1]), lambda rank: values[int(np.searchsorted(upto, rank + 1))], total, factor
-        )
+def spread(values: NDArray[Any], factor: float = 1.0) -> Spread:
+    """Return the spread of values times a factor."""
+    distinct, counts = np.unique(values, return_counts=True)
+    return spread_of_counts(dict(zip(distinct.tolist(), counts.tolist(), strict=True)), factor)
 
-    @classmethod
-    def _of(cls, count: int, value: Any, total: float, factor: float) -> Spread:
-        if not count:
-            return cls(0, 0.0, dict.fromkeys(PERCENTILES, 0.0), 0.0)
-        ranks = {each: -(-each * count // 100) - 1 for each in PERCENTILES}
-        at = {each: factor * value(rank) for each, rank in ranks.items()}
-        return cls(count, factor * total / count, at, factor * value(count - 1))
 
-    def to_dict(self) -> dict[str, float]:
-        """Return the values by name, as in the JSON."""
-        return {
-            "mean": self.mean,
-            **{f"p{key}": value for key, value in self.percentiles.items()},
-            "max": self.most,
-        }
+def spread_of_counts(counts: Mapping[Any, int], factor: float = 1.0) -> Spread:
+    """Return the spread of values that are given as the number of each."""
+    if not counts:
+        return Spread()
+    values = sorted(counts)
+    numbers = [counts[value] for value in values]
+    upto = np.cumsum(numbers)
+    ranks = [-(-each * int(upto[-1]) // 100) for each in PERCENTILES]
+    mean = fsum(value * number for value, number in zip(values, numbers, strict=True)) / int(upto[-1])
+    at = [values[int(np.searchsorted(upto, rank))] for rank in ranks]
+    return Spread(*(factor * value for value in (mean, *at, values[-1])))
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,21 +65,20 @@ class Group:
     """The numbers of all requests, or of those of one tenant.
 
     outcomes: number of requests by outcome.
-    queue, total: cycles from arrival to the first step, and to the end, of those that were answered, in ms.
-    first, token: time to the first token, and mean time of each token after it, in ms; of language models.
-    energy:   energy of a request in uJ.
-    tokens:   generated tokens; token_uj: energy of requests by generated token.
+    queue_ms, total_ms: times from arrival to the first step, and to the end, of those that were answered.
+    first_token_ms, token_ms: of language models: time to the first token, and mean time of each token after it.
+    request_uj: energy of an answered request; energy_uj: of all together. tokens: generated tokens.
     """
 
     name: str
     outcomes: Mapping[str, int]
-    queue: Spread
-    total: Spread
-    first: Spread
-    token: Spread
-    energy: Spread
-    tokens: int
+    queue_ms: Spread
+    total_ms: Spread
+    first_token_ms: Spread
+    token_ms: Spread
+    request_uj: Spread
     energy_uj: float
+    tokens: int
 
     @property
     def requests(self) -> int:
@@ -186,27 +96,26 @@ class Group:
         return self.energy_uj / self.tokens if self.tokens else 0.0
 
     @property
-    def missed(self) -> float:
+    def missed_deadlines(self) -> float:
         """The share of requests that missed their deadline."""
-        return share(
-            sum(number for name, number in self.outcomes.items() if name.startswith("MISSED")), self.requests
-        )
+        missed = sum(number for name, number in self.outcomes.items() if name.startswith("MISSED"))
+        return share(missed, self.requests)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the group as in the JSON."""
-        times = {"queue_ms": self.queue, "total_ms": self.total}
-        if self.tokens:
-            times |= {"first_token_ms": self.first, "token_ms": self.token}
-        return {
-            "name": self.name,
-            "requests": self.requests,
-            "outcomes": dict(self.outcomes),
-            "missed_deadlines": self.missed,
-            **{key: spread.to_dict() for key, spread in times.items()},
-            "request_uj": self.energy.to_dict(),
-            "energy_uj": self.energy_uj,
-            **({"tokens": self.tokens, "token_uj": self.token_uj} if self.tokens else {}),
-        }
+        tokens = ("first_token_ms", "token_ms", "tokens", "token_uj") if self.tokens else ()
+        names = (
+            "name",
+            "requests",
+            "outcomes",
+            "missed_deadlines",
+            "queue_ms",
+            "total_ms",
+            "request_uj",
+            "energy_uj",
+        )
+        values = {name: getattr(self, name) for name in (*names, *tokens)}
+        return {key: value._asdict() if isinstance(value, Spread) else value for key, value in values.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,27 +244,29 @@ class Serving:
         first, new = (_column(log.first)[done], requests.new[done]) if self.is_language else (none, none)
         further = new > 1
         return Group(
-            name,
-            {each.name: int((outcomes == each).sum()) for each in Outcome},
-            Spread.of(start - arrival, ms),
-            Spread.of(end - arrival, ms),
-            Spread.of(first - arrival if self.is_language else none, ms),
-            Spread.of((end[further] - first[further]) / (new[further] - 1) if self.is_language else none, ms),
-            Spread.of(energy[done]),
-            int(new.sum()),
-            fsum(energy[mine].tolist()),
+            name=name,
+            outcomes={each.name: int((outcomes == each).sum()) for each in Outcome},
+            queue_ms=spread(start - arrival, ms),
+            total_ms=spread(end - arrival, ms),
+            first_token_ms=spread(first - arrival if self.is_language else none, ms),
+            token_ms=spread(
+                (end[further] - first[further]) / (new[further] - 1) if self.is_language else none, ms
+            ),
+            request_uj=spread(energy[done]),
+            energy_uj=fsum(energy[mine].tolist()),
+            tokens=int(new.sum()),
         )
 
     @cached_property
     def gaps(self) -> Spread:
         """The times between two tokens of a request, in ms."""
-        return Spread.of_counts(self.log.gaps, self.hardware.us_of_cycles(1) * 1e-3)
+        return spread_of_counts(self.log.gaps, self.hardware.us_of_cycles(1) * 1e-3)
 
     @property
     def mean_in_system(self) -> float:
         """The mean number of requests that wait or are served, of those that are answered."""
         answered = self.total.answered
-        return self.total.total.mean * answered / (self.seconds * 1e3) if self.cycles else 0.0
+        return self.total.total_ms.mean * answered / (self.seconds * 1e3) if self.cycles else 0.0
 
     @property
     def requests_per_s(self) -> float:
@@ -457,7 +368,7 @@ class Serving:
             "idle_mw": self.idle_mw,
             "all": self.total.to_dict(),
             "tenants": [group.to_dict() for group in self.by_tenant],
-            **({"between_tokens_ms": self.gaps.to_dict(), "cache": asdict(self.cache)} if self.cache else {}),
+            **({"between_tokens_ms": self.gaps._asdict(), "cache": asdict(self.cache)} if self.cache else {}),
             "phases": [asdict(phase) | {"limited_by": phase.limited_by} for phase in self.phases],
             "programs": [
                 asdict(step) | {"runs": runs} for step, runs in zip(self.log.steps, self.runs, strict=True)

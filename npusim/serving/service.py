@@ -19,7 +19,8 @@ from npusim.serving import inferences
 from npusim.serving.arrivals import Load, Requests
 from npusim.serving.batching import Batching, Plan, simulate
 from npusim.serving.inferences import Rules
-from npusim.serving.served import Log, Serving
+from npusim.serving.log import Log
+from npusim.serving.served import Serving
 from npusim.serving.steps import INFERENCE, LanguageSteps, step_of, stops_of
 from npusim.session import api
 from npusim.session.opening import open_model
@@ -71,7 +72,7 @@ def serve(
 
     Of language models (`npusim.serving.batching.Batching`):
     batching: "one", "static", "continuous" or "chunked"; max_batch: most sequences at once; chunk: tokens of a chunk;
-    bucket:   lengths of programs are multiples of it, by default 128 times powers of two;
+    bucket:   lengths of programs are multiples of it, by default powers of two, from 128 for prompts and 256 for keys;
     cache_mib: memory for keys and values, by default what the weights leave; page: tokens of a page, 16 by default.
 
     Each program is compiled and simulated once, from an idle machine, and each of its runs takes these cycles.

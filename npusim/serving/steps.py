@@ -14,11 +14,14 @@ from npusim.frontends.transformer.sizes import TransformerConfig
 from npusim.isa.base.elements import Workload
 from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.hardware.units import COMPUTING
 from npusim.isa.instructions.dma import Copy
 from npusim.isa.instructions.region import Space
 from npusim.isa.instructions.table import encode_all
 from npusim.isa.program.program import Layer, Program
 from npusim.kernels.graph.check import check
+from npusim.machine.trace import Transfers
+from npusim.numbers.bounds import UNBOUND
 from npusim.numbers.provenance import Uncertainty
 from npusim.numbers.run import RunResult
 from npusim.session import api
@@ -80,7 +83,8 @@ class Stops:
 
 def step_of(result: RunResult, name: str, phase: str, tokens: int = 0, past: int = 0, batch: int = 1) -> Step:
     """Return what a run takes as a step."""
-    network = result.accounts.network
+    busy = busy_cycles(result)
+    longest = max(busy, key=lambda unit: busy[unit])
     return Step(
         name,
         phase,
@@ -91,10 +95,23 @@ def step_of(result: RunResult, name: str, phase: str, tokens: int = 0, past: int
         float(result.energy_uj),
         result.macs,
         result.dram_bytes.total,
-        dict(network.busy),
-        network.busiest,
+        busy,
+        longest if busy[longest] else UNBOUND,
         result.execution.equal_layers,
     )
+
+
+def busy_cycles(result: RunResult) -> dict[str, int]:
+    """Return the cycles in which each unit computes, and each memory's port transfers.
+
+    They are those of the cycle breakdown (`npusim.numbers.losses`), which takes half as long as a simulation.
+    """
+    hardware, transfers = result.hardware, Transfers.of(result.execution.trace.transfers)
+    spaces = np.array([source.space for source in transfers.sources], np.int64)[transfers.source]
+    cycles = transfers.ended - transfers.started
+    return {kind.name: vars(result.cycles)[kind.name] for kind in COMPUTING} | {
+        hardware.memory_name(space): int(cycles[spaces == space].sum()) for space in hardware.outer_spaces
+    }
 
 
 Watch = Callable[[str], None]

@@ -15,7 +15,8 @@ from npusim.reports.serving import serving_text
 from npusim.reports.words import claims
 from npusim.reports.words import quantities as show
 from npusim.reports.words.names import bound_name, bound_style
-from npusim.serving.served import PERCENTILES, Outcome, Serving
+from npusim.serving.log import Outcome
+from npusim.serving.served import Serving, Spread
 from npusim.serving.steps import DECODE, INFERENCE, PREFILL
 
 FILES = (
@@ -54,7 +55,7 @@ def render(result: Serving) -> str:
         models=models,
         lines=(serving_text.machine(result), serving_text.policy(result)),
         claim=claims.sentence(*(result.uncertainty.words(each) for each in ("latency", "energy"))),
-        percentiles=PERCENTILES,
+        percentiles=Spread._fields[1:],
         spreads=serving_text.spreads(result),
         refused=[(name, n) for name, n in result.total.outcomes.items() if n and name != Outcome.NONE.name],
         limits=list(serving_text.limits(result)),

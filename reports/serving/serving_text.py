@@ -14,7 +14,8 @@ from npusim.reports.words import claims
 from npusim.reports.words import quantities as show
 from npusim.reports.words.grids import Column, table, titled
 from npusim.reports.words.names import bound_name
-from npusim.serving.served import Outcome, Serving, Spread
+from npusim.serving.log import Outcome
+from npusim.serving.served import Serving, Spread
 
 MOST_PROGRAMS = 8
 
@@ -89,15 +90,10 @@ def _answer(result: Serving) -> Iterable[tuple[str, str, str]]:
     if refused:
         words = ", ".join(f"{name} {show.whole(number)}" for name, number in refused.items())
         yield "Not answered", show.percent(share(sum(refused.values()), group.requests)), words
-    spread, claim = (
-        group.energy,
-        claims.sentence(*(result.uncertainty.words(each) for each in ("latency", "energy"))),
-    )
-    yield (
-        "Energy",
-        show.energy(spread.mean),
-        f"per request, the machine while it waits apart; p99 {show.energy(spread.percentiles[99])}\n{claim}",
-    )
+    spread = group.request_uj
+    claim = claims.sentence(*(result.uncertainty.words(each) for each in ("latency", "energy")))
+    each = f"per request, the machine while it waits apart; p99 {show.energy(spread.p99)}"
+    yield "Energy", show.energy(spread.mean), f"{each}\n{claim}"
     if result.is_language:
         yield "", show.energy(group.token_uj), "per generated token, prompts included"
     idle, power = show.energy(result.idle_uj), show.power(result.idle_mw)
@@ -117,9 +113,9 @@ def spreads(result: Serving) -> list[tuple[str, str, Spread]]:
     """Return the times of all requests and of each tenant: the group, the kind of time, and its spread."""
     rows = []
     for group in (result.total, *result.by_tenant):
-        kinds = [("queue", group.queue), ("end to end", group.total)]
+        kinds = [("queue", group.queue_ms), ("end to end", group.total_ms)]
         if result.is_language:
-            kinds[1:1] = [("first token", group.first), ("per token", group.token)]
+            kinds[1:1] = [("first token", group.first_token_ms), ("per token", group.token_ms)]
             kinds += [("between tokens", result.gaps)] if group is result.total else []
         rows += [(show.printable(group.name), *kind) for kind in kinds]
     return rows
@@ -131,8 +127,8 @@ def times(result: Serving) -> RenderableType:
     firsts = [at == 0 or rows[at - 1][0] != name for at, (name, *_) in enumerate(rows)]
     columns = [Column("", [name * first for (name, *_), first in zip(rows, firsts, strict=True)])]
     columns.append(Column("time", [kind for _, kind, _ in rows]))
-    for head in rows[0][2].to_dict():
-        columns.append(Column(head, [show.digits(spread.to_dict()[head]) for *_, spread in rows], right=True))
+    for head in Spread._fields:
+        columns.append(Column(head, [show.digits(getattr(spread, head)) for *_, spread in rows], right=True))
     return table(columns if result.by_tenant else columns[1:], indent=1)
 
 
@@ -141,7 +137,7 @@ def limits(result: Serving) -> Iterable[tuple[str, float, str]]:
     group = result.total
     yield (
         "queue",
-        share(group.queue.mean, group.total.mean),
+        share(group.queue_ms.mean, group.total_ms.mean),
         "of a request's time on average it waits for its first step",
     )
     yield "machine", result.utilization, "of the time a program runs"

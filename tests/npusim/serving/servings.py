@@ -13,7 +13,8 @@ from npusim.serving import batching, inferences
 from npusim.serving.arrivals import Requests
 from npusim.serving.batching import Plan
 from npusim.serving.inferences import Rules
-from npusim.serving.served import Log, Serving
+from npusim.serving.log import Log
+from npusim.serving.served import Serving
 from npusim.serving.steps import DECODE, INFERENCE, PREFILL, Step, Stops
 
 MACHINE = Hardware(name="bench", clock_mhz=1000.0)

@@ -22,7 +22,7 @@ def test_one_by_one_is_the_sum_of_its_steps() -> None:
     first = 1010 + 60 + 2 * 1013
     assert list(result.log.first) == [1070, first + 1130]
     assert list(result.log.end) == [first, first + 1130 + 1013]
-    assert result.total.token.mean == pytest.approx(1013e-6)
+    assert result.total.token_ms.mean == pytest.approx(1013e-6)
 
 
 def test_continuous_batching_joins_at_the_end_of_a_step() -> None:
@@ -55,10 +55,12 @@ def test_a_static_batch_takes_what_waits_and_ends_as_a_whole() -> None:
 
 def test_lengths_are_rounded_up_to_buckets() -> None:
     powers = Plan("continuous", 6, 0, 0, 8, 16, positions=1000)
-    assert [powers.length(each) for each in (0, 1, 128, 129, 300, 600)] == [0, 128, 128, 256, 512, 1000]
-    assert powers.length(999, 1) == 999
+    assert [powers.length(each) for each in (1, 128, 129, 300, 600)] == [128, 128, 256, 512, 1000]
+    assert [powers.past(each, 1) for each in (0, 1, 256, 257, 600, 999)] == [0, 256, 256, 512, 999, 999]
+    assert powers.past(900, 30) == 970
     multiples = Plan("continuous", 6, 0, 48, 8, 16)
     assert [multiples.length(each) for each in (1, 48, 49, 1000)] == [48, 48, 96, 1008]
+    assert [multiples.past(each, 1) for each in (1, 48, 49, 1000)] == [48, 48, 96, 1008]
     assert [powers.batch(each) for each in (1, 2, 3, 4, 5, 6)] == [1, 2, 4, 4, 6, 6]
 
 
@@ -101,7 +103,7 @@ def test_every_policy_generates_the_same_tokens(
         # Tokens times their mean time is the time in which they came.
         further = sum(each - 1 for each in new)
         gaps = sum(end - first for end, first in zip(result.log.end, result.log.first, strict=True))
-        assert result.gaps.count == further
+        assert result.log.gaps.total() == further
         assert sum(gap * number for gap, number in result.log.gaps.items()) == gaps
         spent = fsum(step.energy_uj * runs for step, runs in zip(result.log.steps, result.runs, strict=True))
         assert fsum(result.log.energy_uj) == pytest.approx(spent)

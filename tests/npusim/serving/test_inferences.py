@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from npusim.serving.arrivals import at_rates, with_periods
 from npusim.serving.inferences import Rules
-from npusim.serving.served import Outcome, Serving, Spread
+from npusim.serving.log import Outcome
+from npusim.serving.served import Serving, spread, spread_of_counts
 from npusim.serving.steps import Stops
 
 from ...examples import examples
@@ -39,7 +40,7 @@ def test_poisson_arrivals_wait_as_m_d_1(load: float) -> None:
     asked = at_rates([load * 1e9 / takes], ["model0"], 1000.0, seed=3, count=100_000, duration_s=0.0)
     result = queued(asked, [takes])
     expected = takes * load / (2 * (1 - load))
-    assert result.total.queue.mean * 1e6 == pytest.approx(expected, rel=0.02)
+    assert result.total.queue_ms.mean * 1e6 == pytest.approx(expected, rel=0.02)
 
 
 def test_more_arrivals_take_more_time_but_not_another_result() -> None:
@@ -58,7 +59,7 @@ def test_deadlines_are_those_of_the_nn_hal() -> None:
     assert list(queued(asked, [100], Rules(deadline_ms=[139e-6])).log.outcome) == [NONE, LATE, NONE, LATE]
     assert list(queued(asked, [100], Rules(deadline_ms=[140e-6])).log.outcome) == [NONE, NONE, LATE, NONE]
     assert list(queued(asked, [100], Rules(deadline_ms=[99e-6])).log.outcome) == [NEVER] * 4
-    assert queued(asked, [100], Rules(deadline_ms=[100e-6])).total.missed == 0.5
+    assert queued(asked, [100], Rules(deadline_ms=[100e-6])).total.missed_deadlines == 0.5
 
 
 def test_a_full_queue_is_busy() -> None:
@@ -147,8 +148,11 @@ def test_requests_add_up(
 
 
 def test_percentiles_are_values() -> None:
-    spread = Spread.of(np.array([5, 1, 3, 2, 4]))
-    assert spread.to_dict() == {"mean": 3, "p50": 3, "p90": 5, "p95": 5, "p99": 5, "max": 5}
-    assert Spread.of(np.arange(1, 101)).percentiles == {50: 50, 90: 90, 95: 95, 99: 99}
-    assert Spread.of_counts({7: 98, 1: 1, 9: 1}) == Spread.of(np.array([7] * 98 + [1, 9]))
-    assert Spread.of(np.empty(0)).count == 0
+    assert spread(np.array([5, 1, 3, 2, 4])) == (3, 3, 5, 5, 5, 5)
+    assert spread(np.arange(1, 101)) == (50.5, 50, 90, 95, 99, 100)
+    assert (
+        spread_of_counts({7: 98, 1: 1, 9: 1}, 2)
+        == spread(np.array([7] * 98 + [1, 9]), 2)
+        == (13.92, *[14] * 4, 18)
+    )
+    assert spread(np.empty(0)) == (0,) * 6

@@ -16,6 +16,7 @@ from npusim.isa.base.errors import NpusimError
 from npusim.kernels.graph.check import check
 from npusim.serving import service
 from npusim.serving.arrivals import read
+from npusim.serving.steps import busy_cycles
 
 from ...command_line import command
 from ...json_documents import faults
@@ -35,7 +36,14 @@ def test_an_inference_takes_what_run_says() -> None:
     result = npusim.serve("digits_cnn", period_ms=1.0, count=5)
     assert list(result.log.end) == [at * 500_000 + int(alone.cycles) for at in range(5)]
     assert list(result.log.energy_uj) == [float(alone.energy_uj)] * 5
-    assert result.total.total.mean == pytest.approx(alone.latency_ms)
+    assert result.total.total_ms.mean == pytest.approx(alone.latency_ms)
+
+
+def test_busy_cycles_are_those_of_the_cycle_breakdown() -> None:
+    result = npusim.run("ds_cnn", "edge-128", timing_only=True)
+    expected = dict(result.accounts.network.busy)
+    assert expected.pop("dma") == 0, "copies inside of the chip"
+    assert busy_cycles(result) == expected
 
 
 def test_the_steps_of_a_language_model_are_programs(tmp_path: Path) -> None:
