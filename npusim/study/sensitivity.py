@@ -123,9 +123,10 @@ def _sensitivity(
     points = Counter(each[axis.path] for each in settings)
     without = Counter(each[axis.path] for each in failed)
     numbers = zip(model.means[at].tolist(), model.lows[at].tolist(), model.highs[at].tolist(), strict=True)
+    every_value = _values(axis)
     levels = []
     for group, of in zip(_groups(axis), numbers, strict=True):
-        values = tuple(_values(axis)[each] for each in group)
+        values = tuple(every_value[each] for each in group)
         count = sum(points[each] for each in values)
         statistics = of if count >= FEWEST_OF_A_VALUE else (None, None, None)
         levels.append(Level(values, count, sum(without[each] for each in values), *statistics))
