@@ -2,6 +2,7 @@
 
     python -m tests.mutants --seed 1 --count 60 -- tests/isa tests/kernels -m "not slow"
     python -m tests.mutants --only mutants.json -- tests/isa       the same mutants against other tests
+    python -m tests.mutants --drawn all.json -- tests/isa          keep them all, also those that are found
 
 What follows `--` are arguments of pytest. One process collects these tests and runs them once, to learn which functions
 each of them calls. Then, for each mutant, a forked child replaces the code of one function, runs the tests that call
@@ -18,6 +19,8 @@ import gc
 import json
 import os
 import random
+import resource
+import signal
 import sys
 import time
 from collections import defaultdict
@@ -31,8 +34,11 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PRODUCT = ("npusim", "isa", "kernels", "scheduler")
-LIMIT_S = 60
-"""Time for the tests of one mutant; one that computes for ever counts as found."""
+LIMIT_S = 600
+"""CPU time for the tests of one mutant; one that computes for ever counts as found. CPU time, so that a busy computer
+does not find mutants."""
+WAIT_S = 3600
+"""Elapsed time after which a mutant counts as found, too: it may wait for what never comes."""
 SWAPPED: dict[type[ast.AST], type[ast.AST]] = {
     ast.Lt: ast.LtE,
     ast.LtE: ast.Lt,
@@ -168,8 +174,8 @@ def code_at(code: CodeType, line: int, name: str) -> CodeType | None:
 class Mutants:
     """A plugin of pytest that runs the collected tests once, and then those that meet a mutant for each mutant."""
 
-    def __init__(self, seed: int, count: int, only: list[Mutant]) -> None:
-        self.random, self.count, self.only = random.Random(seed), count, only
+    def __init__(self, seed: int, count: int, only: list[Mutant], drawn: Path | None) -> None:
+        self.random, self.count, self.only, self.drawn = random.Random(seed), count, only, drawn
         self.tests: dict[CodeType, set[int]] = defaultdict(set)
         self.seconds: dict[int, float] = {}
         self.missed: list[Mutant] = []
@@ -186,6 +192,8 @@ class Mutants:
         print(f"\n{len(kept)} tests call {len(self.tests)} functions of the product")
         found = 0
         chosen = self.only or self._drawn()
+        if self.drawn:
+            self.drawn.write_text(text_of(chosen))
         for number, mutant in enumerate(chosen, 1):
             shown, code = mutated(mutant)
             met = sorted(self._met(mutant), key=self.seconds.__getitem__)
@@ -265,6 +273,7 @@ class Mutants:
         child = os.fork()
         if child == 0:
             try:
+                resource.setrlimit(resource.RLIMIT_CPU, (LIMIT_S, LIMIT_S))
                 for function in functions_of(mutant):
                     assert code is not None
                     function.__code__ = code
@@ -285,15 +294,22 @@ class Mutants:
             finally:
                 os._exit(0)
         os.close(writer)
-        deadline = time.monotonic() + LIMIT_S * 10
-        while os.waitpid(child, os.WNOHANG) == (0, 0):
+        deadline = time.monotonic() + WAIT_S
+        while (status := os.waitpid(child, os.WNOHANG)) == (0, 0):
             if time.monotonic() > deadline:
-                os.kill(child, 9)
+                os.kill(child, signal.SIGKILL)
                 os.waitpid(child, 0)
                 return "takes too long"
             time.sleep(0.02)
+        if os.WIFSIGNALED(status[1]):
+            return "takes too long"
         with os.fdopen(reader, "rb") as pipe:
             return pipe.read().decode().removeprefix("tests/") or None
+
+
+def text_of(mutants: list[Mutant]) -> str:
+    """Mutants as the text of a file for `--only`."""
+    return json.dumps([asdict(mutant) for mutant in mutants], indent=1) + "\n"
 
 
 def functions_of(mutant: Mutant) -> list[FunctionType]:
@@ -313,14 +329,15 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=60)
     parser.add_argument("--only", type=Path, help="a file that --out has written: try these mutants")
+    parser.add_argument("--drawn", type=Path, help="write all mutants into this file, before they are tried")
     parser.add_argument("--out", type=Path, help="write the mutants that were not found into this file")
     parser.add_argument("arguments", nargs="*", help="of pytest, behind --")
     given = parser.parse_args()
     only = [Mutant(**each) for each in json.loads(given.only.read_text())] if given.only else []
-    plugin = Mutants(given.seed, given.count, only)
+    plugin = Mutants(given.seed, given.count, only, given.drawn)
     status = pytest.main(["-s", "-p", "no:cacheprovider", "--no-header", *given.arguments], plugins=[plugin])
     if given.out:
-        given.out.write_text(json.dumps([asdict(each) for each in plugin.missed], indent=1) + "\n")
+        given.out.write_text(text_of(plugin.missed))
     return int(status)
 
 
