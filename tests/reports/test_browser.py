@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
@@ -21,12 +19,10 @@ from npusim.reports.run.series import Charts
 
 from ..devices import measured
 from ..npusim.numbers.fake_run import LAYERS, execution, program
+from .conftest import emptied
 
 pytestmark = pytest.mark.slow
 
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-
-CHROMIUM = os.environ.get("NPUSIM_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 MOST_BYTES = 3_000_000
 MOST_SECONDS = 1.0
 WIDE, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
@@ -34,16 +30,6 @@ EVIL = "</script><script>window.pwned=1</script><img src=x onerror=window.pwned=
 
 Page = Any
 """A page of playwright, which has no types where it is not installed."""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    if CHROMIUM is None:
-        pytest.skip("Chromium is not installed: apt-get install chromium, or set NPUSIM_CHROMIUM")
-    with playwright.sync_playwright() as driver:
-        found = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield found
-        found.close()
 
 
 @pytest.fixture(scope="module")
@@ -70,16 +56,30 @@ class Opened:
         self.page.on("console", lambda message: self.complaints.append(message.text))
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.page.on("request", lambda request: self.requests.append(request.url))
-        self.page.goto(path.as_uri())
+        self.address = path.as_uri()
+        self.page.goto(self.address)
+
+    def again(self) -> None:
+        """Open the same file as if it were the first time."""
+        emptied(self.page)
+        self.complaints.clear()
+        self.requests.clear()
+        self.page.goto(self.address)
 
 
-@pytest.fixture
-def opened(browser: Any, report: Path) -> Iterator[Opened]:
+@pytest.fixture(scope="module")
+def tab(browser: Any, report: Path) -> Iterator[Opened]:
     found = Opened(browser, report)
     yield found
     found.context.close()
-    assert found.complaints == []
-    assert found.requests == [report.as_uri()]
+
+
+@pytest.fixture
+def opened(tab: Opened) -> Iterator[Opened]:
+    tab.again()
+    yield tab
+    assert tab.complaints == []
+    assert tab.requests == [tab.address]
 
 
 @pytest.fixture
@@ -384,14 +384,21 @@ TRACK = """([place, of]) => {
 }"""
 
 
+@pytest.fixture(scope="module")
+def many_waits(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunResult, Path]:
+    """A run with thousands of waits far below a pixel, and its page."""
+    result = npusim.run("resnet50", timing_only=True)
+    path = tmp_path_factory.mktemp("waits") / "report.html"
+    path.write_text(html.render(result), "utf-8")
+    return result, path
+
+
 @pytest.mark.parametrize("scale", [1, 1.5])
 def test_the_painted_share_of_every_cause_is_its_share_of_the_track(
-    scale: float, browser: Any, tmp_path: Path
+    scale: float, browser: Any, many_waits: tuple[RunResult, Path]
 ) -> None:
-    """Thousands of waits far below a pixel: when each was painted a pixel wide, 35 % showed a cause of 0.16 %."""
-    result = npusim.run("resnet50", timing_only=True)
-    path = tmp_path / "report.html"
-    path.write_text(html.render(result), "utf-8")
+    """When each wait was painted a pixel wide, 35 % showed a cause of 0.16 %."""
+    result, path = many_waits
     opened = Opened(browser, path, device_scale_factor=scale)
     opened.page.locator('[data-chart="units"]').scroll_into_view_if_needed()
     _settled(opened.page)
@@ -589,12 +596,18 @@ def test_scripts_that_are_not_ours_would_not_run(browser: Any, report: Path) -> 
 # Several devices.
 
 
-@pytest.fixture(params=["light", "dark"])
-def on_devices(browser: Any, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Page]:
-    path = tmp_path / "devices.html"
+@pytest.fixture(scope="module")
+def of_devices(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of a run on two devices."""
+    path = tmp_path_factory.mktemp("devices") / "devices.html"
     result = measured("digits_cnn", ("edge-128", "edge-64"), (0, 0, 0, 1), (500.0, 333.3))
     path.write_text(html.render(result), "utf-8")
-    opened = Opened(browser, path, color_scheme=request.param)
+    return path
+
+
+@pytest.fixture(params=["light", "dark"])
+def on_devices(browser: Any, of_devices: Path, request: pytest.FixtureRequest) -> Iterator[Page]:
+    opened = Opened(browser, of_devices, color_scheme=request.param)
     yield opened.page
     opened.context.close()
     assert opened.complaints == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,29 +11,25 @@ import pytest
 import npusim
 from npusim.comparison.comparison import compare
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def page(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """The page of a comparison of three runs, open in headless Chromium; `page.faults` is what its console said."""
-    playwright = pytest.importorskip("playwright.sync_api")
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
-    if chromium is None:
-        pytest.skip("Chromium is not installed (apt-get install chromium)")
     from npusim.reports.comparison import page as comparison_page
 
     machines = ("edge-128", "edge-64", "mobile-1024")
     runs = [npusim.run("digits_cnn", machine, timing_only=True) for machine in machines]
     file: Path = tmp_path_factory.mktemp("page") / "comparison.html"
     file.write_text(comparison_page.render(compare(*runs)), "utf-8")
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        opened = browser.new_page(viewport={"width": 1300, "height": 900})
-        opened.faults = []
-        opened.on("console", lambda message: opened.faults.append(message.text))
-        opened.on("pageerror", lambda fault: opened.faults.append(str(fault)))
-        opened.goto(file.as_uri())
-        yield opened
-        browser.close()
+    opened = browser.new_page(viewport={"width": 1300, "height": 900})
+    opened.faults = []
+    opened.on("console", lambda message: opened.faults.append(message.text))
+    opened.on("pageerror", lambda fault: opened.faults.append(str(fault)))
+    opened.goto(file.as_uri())
+    yield opened
+    opened.close()
 
 
 def column(page: Any, number: int) -> list[float]:

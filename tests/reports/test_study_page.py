@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
 import tomllib
 from collections.abc import Iterator
 from dataclasses import replace
@@ -19,7 +17,7 @@ from npusim.isa.hardware import file as hardware_file
 from npusim.reports.notebook import notebook
 from npusim.reports.study import columns as study_columns
 from npusim.reports.study import data as study_data
-from npusim.reports.study.page import write_page
+from npusim.reports.study.page import PAGE, render, write_page
 from npusim.study.evaluate import Record
 from npusim.study.executors import executor
 from npusim.study.explore import describe, explore
@@ -29,10 +27,10 @@ from npusim.study.samplers import random_points
 from npusim.study.study import Study
 
 from ..npusim.study.spaces import digits, sampling, space_file
+from .conftest import emptied
 
 pytestmark = pytest.mark.slow
 
-CHROMIUM = os.environ.get("NPUSIM_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 EVIL = "</script><script>window.pwned=1</script><img src=x onerror=window.pwned=2>"
 WIDE, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
 MOST_BYTES = 3_000_000
@@ -81,7 +79,10 @@ def made_study(folder: Path, points: int, kind: str = "random", names: tuple[str
 
 
 def written(study: Study) -> Path:
-    return write_page(study)[0]
+    """Write the page without its figures, which no browser shows; return its path."""
+    path = study.path / PAGE
+    path.write_text(render(study), "utf-8")
+    return path
 
 
 # Without a browser
@@ -245,27 +246,25 @@ def test_a_study_shows_itself_in_a_notebook(study: Study, tmp_path: Path) -> Non
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    if CHROMIUM is None:
-        pytest.skip("Chromium is not installed: apt-get install chromium, or set NPUSIM_CHROMIUM")
-    with playwright.sync_playwright() as driver:
-        found = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield found
-        found.close()
-
-
-@pytest.fixture(scope="module")
 def path(study: Study) -> Path:
     return written(study)
 
 
-@pytest.fixture
-def page(browser: Any, path: Path) -> Iterator[Any]:
+@pytest.fixture(scope="module")
+def tab(browser: Any, path: Path) -> Iterator[Any]:
     with_faults = opened(browser, path)
     yield with_faults
-    assert with_faults.faults == []
     with_faults.context.close()
+
+
+@pytest.fixture
+def page(tab: Any, path: Path) -> Iterator[Any]:
+    emptied(tab)
+    tab.faults.clear()
+    tab.goto(path.as_uri())
+    settled(tab)
+    yield tab
+    assert tab.faults == []
 
 
 def opened(browser: Any, path: Path, **options: Any) -> Any:
