@@ -10,6 +10,7 @@ import pytest
 
 from npusim.frontends.nnef.document import loads
 from npusim.frontends.nnef.places import DocumentError
+from tests.examples import tried
 from tests.npusim.frontends.nnef.documents import flat, fragment, own, provisional
 from tests.yardstick import cost
 
@@ -131,8 +132,9 @@ def test_time_grows_with_the_number_of_operations() -> None:
     def read(layers: int) -> None:
         assert len(loads(network_text(layers)).network({"relu"}).calls) == 3 * layers + 3
 
-    assert cost(lambda: read(85), rounds=3) < 10  # 255 operations: 0.02 s where the yardstick takes 0.01 s
-    assert cost(lambda: read(1667), rounds=2) < 150  # 5,000 operations: 0.35 s
+    few, many = 10, 150
+    assert cost(lambda: read(85), few, 3) < few  # 255 operations: 0.02 s where the yardstick takes 0.01 s
+    assert cost(lambda: read(1667), many, 2) < many  # 5,000 operations: 0.35 s
 
 
 @pytest.mark.slow
@@ -143,14 +145,15 @@ def test_threads_expand_at_the_same_time() -> None:
     )
     limit = sys.getrecursionlimit()
     lengths: list[int] = []
+    rounds = tried(3, 10)
 
     def work() -> None:
-        lengths.extend(len(loads(text).network({"relu"}).calls) for _ in range(10))
+        lengths.extend(len(loads(text).network({"relu"}).calls) for _ in range(rounds))
 
     threads = [threading.Thread(target=work) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert lengths == [982] * 40
+    assert lengths == [982] * 4 * rounds
     assert sys.getrecursionlimit() == limit
