@@ -184,6 +184,7 @@ def test_the_host_may_be_judged_too() -> None:
     assert found["presets"] == {}
 
 
+@pytest.mark.slow
 def test_the_figure_has_a_panel_for_each_preset_and_quantity() -> None:
     """Referees of one preset share a panel; rows that were held out are drawn in another colour."""
     chips = [

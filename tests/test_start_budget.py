@@ -47,7 +47,8 @@ def loaded(folder: Path, *words: str) -> Counter[str]:
         )  # fmt: skip
         return done.stdout.splitlines()[-1].split()
 
-    run()  # a built-in model that is not cached yet is generated first
+    if words[0] == "run":
+        run()  # a built-in model that is not cached yet is generated first
     standard = {*sys.stdlib_module_names, "__main__"}
     tops = (name.partition(".")[0] for name in run())
     return Counter(top for top in tops if top not in standard and not top.startswith("_"))

@@ -87,8 +87,14 @@ def test_operators_are_found_by_any_of_their_names() -> None:
         chosen(ROWS, ["conv_3d"])
 
 
-def test_types_of_a_way_are_those_that_its_rules_let_pass() -> None:
-    rows = {row.op: row for row in coverage()}
+@pytest.fixture(scope="module")
+def everything() -> list[Coverage]:
+    """The rows of all operators, which take a second."""
+    return coverage()
+
+
+def test_types_of_a_way_are_those_that_its_rules_let_pass(everything: list[Coverage]) -> None:
+    rows = {row.op: row for row in everything}
     convolution, quantize = rows["conv_2d"], rows["quantize"]
     assert convolution.places == {"mac": ("int8", "uint8", "int16", "float16", "float32")}
     assert convolution.names["NN HAL"] == ("CONV_2D", "GROUPED_CONV_2D")
@@ -100,8 +106,8 @@ def test_types_of_a_way_are_those_that_its_rules_let_pass() -> None:
     assert rows["while"].places == {"host": ("bool",)}
 
 
-def test_every_operation_is_an_operator_or_decides() -> None:
-    known = {row.op for row in coverage()}
+def test_every_operation_is_an_operator_or_decides(everything: list[Coverage]) -> None:
+    known = {row.op for row in everything}
     without = [row.name for row in operations() if not set(row.operators) & known]
     assert set(without) <= {"RANK", "IF", "WHILE", "OEM_OPERATION"}
     assert len(operations()) == 107
@@ -126,22 +132,22 @@ def test_table_of_nnadapter() -> None:
     ]
 
 
-def test_operations_of_onnx() -> None:
-    found = {row.name: row for row in standard(coverage(), format="onnx")}
+def test_operations_of_onnx(everything: list[Coverage]) -> None:
+    found = {row.name: row for row in standard(everything, format="onnx")}
     assert found["Conv"].operators[0] == "conv_2d"
     assert found["Shape"].main is None
     assert "com.microsoft.QLinearAdd" in found
-    assert [row.name for row in standard(coverage(), ["conv"], "onnx")] == ["Conv"]
+    assert [row.name for row in standard(everything, ["conv"], "onnx")] == ["Conv"]
     assert standard_table([found["Shape"]]).splitlines()[:2] == [
         "operation  becomes  runs on  of",
         "Shape      -        nothing  constants: known before anything runs",
     ]
     with pytest.raises(NpusimError, match="no operation of ONNX; did you mean Conv"):
-        standard(coverage(), ["convv"], "onnx")
+        standard(everything, ["convv"], "onnx")
 
 
-def test_operations_of_nnadapter() -> None:
-    rows = coverage()
+def test_operations_of_nnadapter(everything: list[Coverage]) -> None:
+    rows = everything
     listed = standard(rows)
     assert [row.code for row in listed] == list(range(96))
     assert {row.name for row in listed if not row.operators} == {"RANGE", "SHAPE"}

@@ -65,6 +65,7 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["run", "table", "comparison", "job", "presets", "models", "operators", "operations"]
 )
@@ -75,6 +76,7 @@ def test_documents_have_the_keys_of_the_table_and_no_others(
         assert not faults(name, value)
 
 
+@pytest.mark.slow
 def test_a_key_that_no_row_names_is_seen(documents: dict[str, list[Any]]) -> None:
     (value, *_) = documents["run"]
     assert faults("run", value | {"another": 1})

@@ -21,6 +21,7 @@ bandwidth_gb_per_s = 0.1
 
 
 @pytest.mark.usefixtures("one_figure")
+@pytest.mark.slow
 def test_page_and_summary_name_the_memories(tmp_path: Path) -> None:
     (tmp_path / "chip.toml").write_text(CHIP)
     folder = tmp_path / "report"

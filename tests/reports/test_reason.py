@@ -190,6 +190,7 @@ def test_lines_break_at_no_number_and_a_long_name_stays_whole(mobilenet: RunResu
 
 
 @pytest.mark.usefixtures("one_figure")
+@pytest.mark.slow
 def test_terminal_page_and_json_say_the_same(tmp_path: Path) -> None:
     numbers, folder = tmp_path / "run.json", tmp_path / "report"
     ran = command("run", "ds_cnn", "--timing-only", "--json", numbers, "--report", folder)

@@ -105,6 +105,7 @@ def covers_once(work: Work, cut: Cut) -> None:
     assert (times == 1).all()
 
 
+@pytest.mark.cases(1, each="kind")
 @pytest.mark.parametrize("size_kib", [24, 64])
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_chosen_cut_is_as_fast_as_any(kind: str, size_kib: int, monkeypatch: pytest.MonkeyPatch) -> None:

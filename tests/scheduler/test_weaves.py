@@ -62,6 +62,7 @@ def machines() -> list[Hardware]:
     return [change(EDGE, {"scratchpad.size_kib": size_kib}) for size_kib in (24, 64, 2048)]
 
 
+@pytest.mark.cases(2, each="name")
 @pytest.mark.parametrize("parts", [None, 2, 3, 16])
 @pytest.mark.parametrize("name", GRAPHS)
 def test_weaves_do_not_change_bytes(name: str, parts: int | None) -> None:

@@ -123,6 +123,7 @@ def test_sequences_share_the_weights() -> None:
     assert four.token_ms < 2 * alone.token_ms
 
 
+@pytest.mark.slow
 def test_the_command_says_what_python_gives(tmp_path: Path) -> None:
     file, numbers = tmp_path / "tiny.json", tmp_path / "numbers.json"
     file.write_text(json.dumps(LLAMA))

@@ -98,6 +98,7 @@ def test_comparisons_and_variants_show_themselves(result: RunResult) -> None:
     assert repr(tried).startswith("<WhatIf: digits_cnn on edge-128, ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FIGURES)
 def test_figures(name: str) -> None:
     import matplotlib.figure as matplotlib

@@ -121,7 +121,13 @@ def test_more_points_continue_a_study(tmp_path: Path) -> None:
     assert files_of(tmp_path / "once") == files_of(tmp_path / "twice")
 
 
-COMMAND = "from npusim.cli.app import main; main()"
+# One figure of a study: all of them take longer than the search; test_interrupted.py draws them.
+COMMAND = """
+from npusim.reports.study import figures
+from npusim.cli.app import main
+figures.FIGURES = dict(front=figures.front)
+main()
+"""
 
 # A search that is killed some time after it has written so many points, by a thread of its own: whatever else the
 # computer does holds up both.

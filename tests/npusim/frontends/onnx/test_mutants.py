@@ -21,6 +21,7 @@ from tests.npusim.frontends.onnx.mutants import mutant, outcome, seeds
 pytest.importorskip("onnx", reason="onnx is not installed")
 
 
+@pytest.mark.slow
 def test_mutants(tmp_path: Path) -> None:
     chance, originals = random.Random(12), seeds()
     said = [outcome(mutant(chance.choice(originals), chance), tmp_path) for _ in range(400)]

@@ -80,6 +80,7 @@ def test_work_is_the_closed_form(given: dict[str, Any], tokens: int, past: int) 
     assert {layer.unit for layer in result.layers} <= {"mac", "vector", "dma", "none"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", [SMALL, SOUND], ids=["t5", "whisper"])
 def test_an_encoder_runs_once_and_a_decoder_goes_on(given: dict[str, Any]) -> None:
     made = npusim.generate(
