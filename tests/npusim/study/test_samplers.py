@@ -23,13 +23,13 @@ SPACE = {
     "scratchpad.size_kib": [16, 32, 64],
     "dram.bandwidth_gb_per_s": [0.5, 1, 2],
     "vector.lanes": [2, 4, 8],
-    "technology.node_nm": [28, 22, 16],
+    "technology.node_nm": [28, 16],
 }
 
 
 @pytest.fixture(scope="module")
 def grid(tmp_path_factory: pytest.TempPathFactory) -> Study:
-    """The whole grid of a small network: 972 points, a third of them executed."""
+    """The whole grid of a small network: 648 points, half of them executed."""
     sketch = Sketch("network")
     wide = sketch.conv(sketch.input(1, 16, 16, 12), 24, (3, 3))
     network = sketch.graph([sketch.conv(sketch.logistic(wide), 16, (1, 1))])
