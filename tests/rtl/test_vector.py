@@ -133,6 +133,8 @@ BY_HAND = [
     # Two bytes at once: one piece follows, of 8 bytes three.
     ("position", unit(), reduced("arg_max", 10, 3), 4 + 2 * (2 * 3 * 1 + 1)),
     ("long position", unit(), reduced("arg_min", 10, 3, 1), 4 + 2 * (2 * 3 * 1 + 3)),
+    # Lanes that read the scratchpad itself do so once, before the pieces.
+    ("position without registers", unit(startup_cycles=0), reduced("arg_min", 10, 3), 2 * (2 * 3 * 1 + 1)),
     ("to codes", unit(), converted("int16", "int8", 17), 4 + 3 * (2 * 2)),
     ("from codes", unit(), converted("uint8", "int16", 17), 4 + 3 * (2 * 2)),
     # 513 entries of 2 bytes come byte by byte; a result takes two entries and a product.

@@ -39,7 +39,7 @@ module vector_unit
   logic [575:0] held;
   always_ff @(posedge clk) if (start) held <= word;
 
-  logic advance;
+  logic advance, takes;
   step_t fetched;
   logic [LANES-1:0] enable;
   sum_t [LANES-1:0] fetched_share, share;
@@ -61,7 +61,7 @@ module vector_unit
       .c_address,
       .share(fetched_share)
   );
-  assign a_enable = advance ? enable : '0;
+  assign a_enable = takes ? enable : '0;
   logic has_b, has_c;
   assign has_c = held[7:0] == SELECT_OPCODE;
   assign has_b = held[7:0] == BINARY_OPCODE || has_c;
@@ -167,11 +167,13 @@ module vector_unit
   wide_t [LANES-1:0] floats, floats_now;  // gathered in float32 or float64
   logic reduces, resizes, writes;
   count_t piece;
-  count_t [LANES-1:0] position, positions;  // of extremes
+  count_t [LANES-1:0] position, positions, leaving;  // of extremes; those whose first piece is written
   assign reduces = held[7:0] == REDUCE_OPCODE;
   assign resizes = held[7:0] == RESIZE_OPCODE;
   assign writes = step.valid && last_pass && stayed + 1 >= stays;
   assign piece = stayed + 1 - stays;
+  // Without registers the lanes read the scratchpad itself, once: before the further pieces of a result.
+  assign takes = straps.startup_cycles == 0 ? !step.valid || writes && piece == 0 : advance;
   for (genvar lane = 0; lane < LANES; lane++) begin : g_lane
     code_t pixel, of_floats;
     element_t code, extreme, between;
@@ -245,7 +247,8 @@ module vector_unit
       else if (int16 && held[7:0] == LOOKUP_OPCODE) write_data[lane] = between;
       else if (!reduces) write_data[lane] = code;
       else if (result_bytes(held) == target_size) write_data[lane] = extreme;
-      else write_data[lane] = piece * target_size < 4 ? 16'(positions[lane] >> (8 * piece * target_size)) : 0;
+      else if (piece == 0) write_data[lane] = 16'(positions[lane]);
+      else write_data[lane] = piece * target_size < 4 ? 16'(leaving[lane] >> (8 * piece * target_size)) : 0;
     end
   end
 
@@ -254,6 +257,7 @@ module vector_unit
     else if (step.valid) stayed <= stayed + 1;
     if (reset || leaves) pass <= 0;
     else if (pass_ends) pass <= pass + 1;
+    if (writes && piece == 0) leaving <= positions;
     if (leaves) begin
       gathered <= gathers;
       floats <= floats_now;
