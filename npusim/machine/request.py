@@ -59,6 +59,17 @@ def run_starts(region: Region) -> NDArray[np.int64]:
     return starts
 
 
+Column = NDArray[np.int64]
+
+_FEW_GRANTS = 64
+"""Up to this many grants, lists are faster than numpy."""
+
+
+def _packed(column: Column) -> array[int]:
+    """Return a column of numpy as an array of Python, whose single elements are read faster."""
+    return array("q", column.astype(np.int64, copy=False).tobytes())
+
+
 class Grants:
     """A transfer cut into grants, with running sums that give the end of any of them without a loop.
 
@@ -80,6 +91,9 @@ class Grants:
         self.paid = timing.miss_cycles if timing.banks == 1 else 0
         self._timing = timing
         rows, bursts = cut(region, timing)
+        if isinstance(bursts, np.ndarray):
+            self._from_columns(np.asarray(rows), bursts)
+            return
         cycles_of = {number: whole_cycles(number * timing.burst_cycles) for number in set(bursts)}
         cycles = list(map(cycles_of.__getitem__, bursts))
         changes = list(map(ne, rows, [-1, *rows]))
@@ -89,13 +103,24 @@ class Grants:
         self.passed = array("q", accumulate(bursts))
         self.ends = array("q", accumulate(map(add, cycles, misses) if self.paid else cycles))
 
+    def _from_columns(self, rows: Column, bursts: Column) -> None:
+        """Set what `__init__` sets, for many grants."""
+        numbers, places = np.unique(bursts, return_inverse=True)
+        times = [whole_cycles(number * self._timing.burst_cycles) for number in numbers.tolist()]
+        cycles = np.array(times, np.int64)[places]
+        changes = np.diff(rows, prepend=-1) != 0
+        self.visits = np.flatnonzero(changes).tolist()
+        self.rows, self.bursts, self.cycles = _packed(rows), _packed(bursts), _packed(cycles)
+        self.passed = _packed(np.cumsum(bursts))
+        self.ends = _packed(np.cumsum(cycles + self.paid * changes))
+
     def __len__(self) -> int:
         return len(self.rows)
 
     @cached_property
     def sizes(self) -> array[int]:
         """The bytes of each grant's bursts."""
-        return array("q", map(self._timing.burst_bytes.__mul__, self.bursts))
+        return _packed(np.multiply(self.bursts, self._timing.burst_bytes))
 
     @cached_property
     def starts(self) -> NDArray[np.int64]:
@@ -174,7 +199,11 @@ class GrantTable:
         return row, grants
 
 
-def cut(region: Region, timing: PortTiming) -> tuple[list[int], list[int]]:
+_Cut = tuple[list[int], list[int]] | tuple[Column, Column]
+"""The memory row and the number of bursts of each grant: lists of few, columns of many."""
+
+
+def cut(region: Region, timing: PortTiming) -> _Cut:
     """Cut a region into grants, and return the memory row of each and its number of bursts.
 
     A burst that two consecutive runs share is transferred once.
@@ -200,15 +229,20 @@ def cut(region: Region, timing: PortTiming) -> tuple[list[int], list[int]]:
     change = np.flatnonzero(np.diff(block, prepend=-1))
     bursts = np.add.reduceat(bursts, change)
     rows = block[change] * per_grant // per_row
-    return rows.tolist(), bursts.tolist()
+    return (rows, bursts) if len(rows) > _FEW_GRANTS else (rows.tolist(), bursts.tolist())
 
 
-def _cut_dense(region: Region, timing: PortTiming) -> tuple[list[int], list[int]]:
+def _cut_dense(region: Region, timing: PortTiming) -> _Cut:
     """Cut one contiguous run into grants, which are aligned to `grant_bytes`, a divisor of the row size."""
     per_grant = timing.grant_bytes // timing.burst_bytes
     grants_per_row = timing.row_bytes // timing.grant_bytes
     first, last = region.address // timing.burst_bytes, (region.end - 1) // timing.burst_bytes
     begin, end = first // per_grant, last // per_grant
+    if end - begin >= _FEW_GRANTS:
+        many = np.full(end - begin + 1, per_grant)
+        many[-1] = last - end * per_grant + 1
+        many[0] -= first - begin * per_grant
+        return np.arange(begin, end + 1) // grants_per_row, many
     bursts = [per_grant] * (end - begin + 1)
     bursts[-1] = last - end * per_grant + 1
     bursts[0] -= first - begin * per_grant
@@ -313,7 +347,7 @@ class Request:
     def _lag(self) -> array[int]:
         """For each grant of a load with a pace, the cycles from its end until the scratchpad side can have finished."""
         assert self.pace.landing is not None
-        return array("q", map(sub, self.pace.landing.tolist(), self.grants.cycles))
+        return _packed(np.subtract(self.pace.landing, self.grants.cycles))
 
     def land_at(self, first: int, ends: array[int]) -> None:
         """Note when the scratchpad side can have finished the grants from `first` on, which end in these cycles."""
