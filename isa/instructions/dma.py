@@ -136,6 +136,10 @@ class Copy(Transfer):
 
     def _passed(self) -> Regions:
         """Return the regions of source and destination, with dimensions in the order of access."""
+        if not (self.count0 or self.count1 or self.count2 or self.block):  # as most copies are
+            target = dense(Space(self.target_space), self.target, self.size)
+            source = dense(Space(self.source_space), self.source, self.size)
+            return (() if self.fill else (source,)), (target,)
         loops = self._loops()
         counts, strides, _ = self._sides(loops)
         source = _region(self.source_space, self.source, counts, strides)

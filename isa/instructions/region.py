@@ -22,6 +22,8 @@ class Region(NamedTuple):
     @property
     def end(self) -> int:
         """The address after the last byte touched."""
+        if not self.strides:
+            return self.address + self.counts[0]
         span = self.counts[-1]
         for count, stride in zip(self.counts, self.strides, strict=False):
             span += (count - 1) * stride

@@ -134,6 +134,16 @@ def strided_copy(
     spaces, addresses, strides: of source and target; strides in bytes. Negative source strides read backwards.
     block: number of inner dimensions that pass the burst buffer as one block; 0 for a copy without it.
     """
+    if len(counts) == 1:  # most copies are dense, and the fields of the other dimensions are 0
+        return Copy(
+            channel=channel,
+            source_space=spaces[0],
+            source=addresses[0],
+            target_space=spaces[1],
+            target=addresses[1],
+            size=counts[0],
+            block=block,
+        )
     missing = 4 - len(counts)
     full_counts = (1,) * missing + tuple(counts)
     source_strides = (0,) * missing + tuple(strides[0])
