@@ -7,6 +7,7 @@ from collections.abc import Generator, Iterable
 from dataclasses import dataclass
 from math import ceil
 from typing import Any
+from unittest import mock
 
 import pytest
 import simpy
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.memories import Dram, PortTiming
 from npusim.isa.instructions.region import Region, Space
+from npusim.machine import request
 from npusim.machine.port import MemoryPort
 from npusim.machine.request import Requester, cut
 from npusim.machine.trace import INSTRUCTION_FETCH
@@ -115,7 +117,29 @@ def test_cut(region: Region, rows: list[int], bursts: list[int]) -> None:
 @examples(100)
 def test_cut_equals_a_walk_over_the_bytes(address: int, inner: int, outer: list[tuple[int, int]]) -> None:
     counts, strides = tuple(n for n, _ in outer), tuple(s for _, s in outer)
-    assert cut(dram(address, (*counts, inner), strides), TIMING) == walk(address, counts, strides, inner)
+    columns = cut(dram(address, (*counts, inner), strides), TIMING)
+    assert tuple(map(list, columns)) == walk(address, counts, strides, inner)
+
+
+@given(
+    address=st.integers(0, 1023),
+    inner=st.integers(1, 3000),
+    outer=st.lists(st.tuples(st.integers(1, 5), st.integers(0, 1500)), max_size=2),
+    banks=st.sampled_from([1, 4]),
+)
+@examples(100)
+def test_many_grants_are_described_as_few_are(
+    address: int, inner: int, outer: list[tuple[int, int]], banks: int
+) -> None:
+    """Of many, numpy computes the same columns as lists give of few."""
+    region = dram(address, (*(n for n, _ in outer), inner), tuple(s for _, s in outer))
+    described = []
+    for most in (0, 1 << 20):
+        with mock.patch.object(request, "_FEW_GRANTS", most):
+            grants = request.Grants(region, TIMING._replace(banks=banks))
+        columns = grants.rows, grants.bursts, grants.cycles, grants.passed, grants.ends, grants.sizes
+        described.append(([column.tolist() for column in columns], grants.visits, grants.settles))
+    assert described[0] == described[1]
 
 
 def walk(
