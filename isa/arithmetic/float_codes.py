@@ -25,20 +25,20 @@ def dequantise(codes: Codes, scale: np.float32, zero_point: int) -> Float32Array
     the 24 bits of a float32 significand.
     """
     steps = codes.astype(np.int32) - np.int32(zero_point)
-    reals: Float32Array = steps.astype(np.float32) * np.float32(scale)
-    return reals
+    floats: Float32Array = steps.astype(np.float32) * np.float32(scale)
+    return floats
 
 
 @np.errstate(all="ignore")
 def quantise(
-    reals: Float32Array, scale: np.float32, zero_point: int, low: int, high: int, dtype: DTypeLike
+    floats: Float32Array, scale: np.float32, zero_point: int, low: int, high: int, dtype: DTypeLike
 ) -> Codes:
     """Return float32 values as quantized integers of the type `dtype`.
 
     Each is clamp(rint(f32(value / scale)) + zero_point, low, high), where rint rounds halves to even. NaN gives the
     smallest value of `dtype`.
     """
-    return clamped(np.rint(reals / np.float32(scale)) + np.float32(zero_point), low, high, dtype)
+    return clamped(np.rint(floats / np.float32(scale)) + np.float32(zero_point), low, high, dtype)
 
 
 def sum_in_order(values: NDArray[Any]) -> NDArray[Any]:

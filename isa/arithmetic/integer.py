@@ -37,13 +37,13 @@ _48_OVER_17 = round(48 / 17 * (1 << 29))
 _MINUS_32_OVER_17 = round(-32 / 17 * (1 << 29))
 
 
-def quantize_multipliers(reals: ArrayLike) -> tuple[Int64Array, Int64Array]:
+def quantize_multipliers(scales: ArrayLike) -> tuple[Int64Array, Int64Array]:
     """Write non-negative floating-point scales as multiplier * 2**(shift - 31), multiplier in [2**30, 2**31).
 
-    `reals`: float64 array. Returns two int64 arrays of its shape. A scale below 2**-32 gives (0, 0). An infinite
+    `scales`: float64 array. Returns two int64 arrays of its shape. A scale below 2**-32 gives (0, 0). An infinite
     scale is treated as the largest float64.
     """
-    mantissa, exponent = np.frexp(np.minimum(np.asarray(reals, np.float64), _LARGEST_FLOAT))
+    mantissa, exponent = np.frexp(np.minimum(np.asarray(scales, np.float64), _LARGEST_FLOAT))
     multiplier = np.floor(mantissa * 2.0**31 + 0.5).astype(np.int64)
     shift = exponent.astype(np.int64)
     carry = multiplier == 1 << 31
@@ -168,7 +168,7 @@ def round_half_away(values: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
     return np.trunc(result, out=result)
 
 
-def codes_of_reals(steps: NDArray[np.floating[Any]], zero_point: IntArray | int) -> Int32Array:
+def quantized_steps(steps: NDArray[np.floating[Any]], zero_point: IntArray | int) -> Int32Array:
     """Round floating-point values to the nearest integers, halves away from zero, and add a zero point.
 
     Returns int32 in the shape of `steps`, not yet clamped. A value that int32 cannot hold, of either sign, becomes

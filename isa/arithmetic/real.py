@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from npusim.isa.arithmetic.integer import clamp, codes_of_reals
+from npusim.isa.arithmetic.integer import clamp, quantized_steps
 from npusim.isa.base.tensor import Float32Array
 
 Effort = Literal["simple", "multiply", "divide", "function"]
@@ -222,12 +222,12 @@ def reduced(name: str, elements: Float32Array) -> Float32Array:
     return np.asarray(values / len(elements) if name == "mean" else values, np.float32)
 
 
-def codes(values: Float32Array, scale: np.float32, zero: int, dtype: Any) -> NDArray[Any]:
+def quantized(values: Float32Array, scale: np.float32, zero: int, dtype: Any) -> NDArray[Any]:
     """Quantize to an integer type: x / scale, rounded half away from zero, plus the zero point, clamped."""
     limits = np.iinfo(dtype)
     with np.errstate(all="ignore"):
         steps = values / scale
     result: NDArray[Any] = clamp(
-        codes_of_reals(steps, zero), int(limits.min), int(limits.max), np.dtype(dtype)
+        quantized_steps(steps, zero), int(limits.min), int(limits.max), np.dtype(dtype)
     )
     return result

@@ -50,8 +50,8 @@ def dequantised(steps: NDArray[np.int32], scales: NDArray[Any], inner: int, dtyp
     steps, scales: weights minus zero points as `centred` returns them, and the scale of each block [channels, blocks].
     """
     with np.errstate(over="ignore"):
-        reals = steps.astype(np.float32) * scales.astype(np.float32)[..., None]
-        weights: NDArray[Any] = reals.reshape(len(steps), -1)[:, :inner].astype(dtype)
+        floats = steps.astype(np.float32) * scales.astype(np.float32)[..., None]
+        weights: NDArray[Any] = floats.reshape(len(steps), -1)[:, :inner].astype(dtype)
     return weights
 
 

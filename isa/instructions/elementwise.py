@@ -279,7 +279,7 @@ class Scaled(NamedTuple):
         """Return all 256 quantized values in the order of their bytes."""
         return np.arange(256, dtype=np.uint8).view(code_type(self.signed))
 
-    def reals(self) -> Float32Array:
+    def floats(self) -> Float32Array:
         """Return the float32 number of each of the 256 values."""
         return dequantise(self.codes(), self.scale, self.zero)
 
@@ -288,7 +288,7 @@ def _literal(combine: Callable[[Float32Array, Float32Array], Any]) -> Callable[.
     """Return a function that applies `combine` to the dequantized values of all 256 x 256 pairs."""
 
     def compute(a: Scaled, b: Scaled, output: Scaled) -> Float32Array:
-        values: Float32Array = combine(a.reals()[:, np.newaxis], b.reals()[np.newaxis])
+        values: Float32Array = combine(a.floats()[:, np.newaxis], b.floats()[np.newaxis])
         return values
 
     return compute

@@ -155,9 +155,9 @@ def _literal(row: Normalize, rows: Values, parameters: _Parameters) -> Values:
         values -= sum_in_order(values) / row.depth
     variance = sum_in_order(values * values) / row.depth
     normal = values / np.sqrt(variance + float32_of(row.epsilon))
-    reals = (normal * parameters.factor + parameters.addend).astype(np.float32)
+    floats = (normal * parameters.factor + parameters.addend).astype(np.float32)
     return quantise(
-        reals, float32_of(row.output_scale), row.output_zero, row.low, row.high, code_type(row.signed)
+        floats, float32_of(row.output_scale), row.output_zero, row.low, row.high, code_type(row.signed)
     )
 
 

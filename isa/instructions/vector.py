@@ -164,7 +164,7 @@ class Convert(Dense):
         if source.kind != "f":
             values = scale * (values - np.float32(self.input_zero))
         if target.kind != "f":
-            values = real.codes(values, scale, self.output_zero, target)
+            values = real.quantized(values, scale, self.output_zero, target)
         return stored(values, target)
 
     def work(self, context: Context) -> tuple[Work, ...]:

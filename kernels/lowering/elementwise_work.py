@@ -57,7 +57,7 @@ class _Walk(NamedTuple):
 
 
 class Grid(NamedTuple):
-    """Bytes of the output as entries x rows x columns, the walk of each operand over them, and where all begin."""
+    """The output's bytes as entries x rows x columns, the strides of each operand along them, and all start offsets."""
 
     entries: int
     rows: int
@@ -108,7 +108,10 @@ def _without_large_rows(call: Call, runs: list[_Run], of_bytes: bool) -> list[_R
 
 
 def _runs(call: Call, of_bytes: bool) -> list[_Run]:
-    """Return the axes of the output as few runs as possible, at least one; an element's bytes come last if wanted."""
+    """Return the axes of the output as the fewest possible runs, at least one.
+
+    of_bytes: whether the bytes of an element count as a last axis.
+    """
     output = call.outputs[0]
     operands = [input_type(call, position) for position in range(len(call.inputs))]
     rank = len(output.shape)
@@ -177,7 +180,7 @@ def works(call: Call, make: Make) -> Parts:
 
 
 def works_of_elements(call: Call, make: Make) -> Parts:
-    """As `works`, where the grids that `make` gets count elements of several bytes."""
+    """Lower as `works` does, but pass grids to `make` that count elements of several bytes instead of bytes."""
     grids = _grids(call, of_bytes=False)
     if grids is None:
         raise ValueError("operands broadcast along too many axes; the operator's rules should refuse")

@@ -1,8 +1,8 @@
-"""Parameters of operators: one frozen class of values per operator, checked when they are made.
+"""Parameters of operators: one frozen class of values per operator, checked by its constructor.
 
-A field says by its annotation what it may be; what the annotation cannot say (a permutation, axes in order) is a
-rule of the operator. Whoever makes parameters, a reader of model files, a program file or Python, is refused with the
-field and the value that do not fit. The host calls of a program store them as JSON (`plain`, `of`).
+The annotation of a field states its legal values. Rules of the operator state what an annotation cannot express, such
+as a permutation. An illegal value raises GraphError with the field and the value, whether it comes from a model file, a
+program file or Python. The host calls of a program store parameters as JSON (`plain`, `of`).
 """
 
 from __future__ import annotations
@@ -64,11 +64,11 @@ _DEFAULT = object()
 class Parameters:
     """The parameters of an operator that has none, and the base of all others.
 
-    A subclass is a frozen dataclass of keywords in all but one thing: no code is generated for it, which for the
-    operators together took longer than to import them.
+    A subclass behaves as a frozen dataclass with keyword arguments. It is none, because generating the methods of all
+    dataclasses took longer than importing the operators.
 
-    Raises GraphError for a value that is missing, unknown, or not what the annotation of its field allows. Lists are
-    taken for tuples and numbers of numpy for Python's.
+    Raises GraphError for a value that is missing, unknown, or not what the annotation of its field allows. Lists count
+    as tuples, and numbers of numpy as those of Python.
     """
 
     rescale: Rescale = "fixed_point"

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
 DEVICES, CACHE, TABLE, DECIDES, PROMPT = "--device", "--cache", "table", "decides", "--prompt"
 INFERENCES, SYSTEM = "--inferences", "--system"
-"""Kinds of run: on devices, with a cache of compiled models, of several models or machines, with IF or WHILE, of a
-prompt and the tokens after it, of several inferences, on a system of several cores (which is one of several, too)."""
+"""Kinds of run that exclude some options: on devices, with a cache of compiled models, of several models or machines,
+with IF or WHILE, of a prompt and the tokens after it, of several inferences, and on a system of several cores (which
+counts as one of several inferences, too)."""
 
 Names = list[str] | None
 File = Path | None
@@ -35,6 +36,8 @@ class Option:
     purpose:  line of the help.
     excludes: kinds of run with which it cannot be combined.
     instead:  replacement for a run on devices, or the reason why none exists.
+    least:    smallest value of a number.
+    shows_default: whether the help shows the default.
     """
 
     name: str

@@ -2,7 +2,7 @@
 
 The main graph is the first frame. A frame that has reached an IF or WHILE is followed by the frame of its branch,
 condition or body. The next step depends only on the positions of the frames, the types of their values, and the
-elements that decide. These make up the cache key (`form_of`): a step is compiled and timed once per key
+elements that decide. These make up the cache key (`execution_state`): a step is compiled and timed once per key
 (`npusim.hal.walk`).
 """
 
@@ -89,7 +89,7 @@ def values_of(frames: Iterable[Frame]) -> list[Value]:
     return list(values.values())
 
 
-def form_of(frames: Frames, values: list[Value]) -> Any:
+def execution_state(frames: Frames, values: list[Value]) -> Any:
     """Return the cache key of the next step; values: those of the frames."""
     number = {id(value): position for position, value in enumerate(values)}
     standing = tuple(

@@ -88,8 +88,8 @@ def _shared(program: Program) -> tuple[bool, ...]:
     return tuple(shared)
 
 
-def _overlap(one: Placement, other: Placement) -> bool:
-    return one.space == other.space and one.address < other.end and other.address < one.end
+def _overlap(first: Placement, second: Placement) -> bool:
+    return first.space == second.space and first.address < second.end and second.address < first.end
 
 
 # Programs between steps take the same cycles as the transfers and decisions of an executable.
@@ -115,16 +115,16 @@ def transfer(hardware: Hardware, sizes_bytes: tuple[int, ...]) -> Launch:
 
 
 @lru_cache(_DISTINCT)
-def look(hardware: Hardware, size_bytes: int, what: str) -> Launch:
-    """Let the host read or write a value of `size_bytes`; what: the action, for the report."""
+def host_access(hardware: Hardware, size_bytes: int, action: str) -> Launch:
+    """Let the host read or write a value of `size_bytes`; `action` names the access in reports."""
     space = hardware.holder("activations")
     work = Workload("elementwise", elements=1, input_bytes=size_bytes)
-    place = Placement(what, TensorType("int8", (size_bytes,)), 0, space)
+    place = Placement(action, TensorType("int8", (size_bytes,)), 0, space)
     row = hardware.port(space).row_bytes
     address = -(-size_bytes // row) * row if hardware.holder("code") == space else 0
     code = encode_all([Call(index=0)])
     program = Program(
-        name=what,
+        name=action,
         hardware=hardware,
         code=code,
         constants=b"",
@@ -132,9 +132,9 @@ def look(hardware: Hardware, size_bytes: int, what: str) -> Launch:
         code_address=address,
         inputs=(),
         outputs=(),
-        layers=(Layer(what, what, "host", work),),
+        layers=(Layer(action, action, "host", work),),
         layer_of=np.zeros(len(code), np.uint32),
-        host_calls=(HostCall(what, what, {}, (place,), (), work, f"the host has to {what}"),),
+        host_calls=(HostCall(action, action, {}, (place,), (), work, f"the host has to {action}"),),
         code_space=hardware.holder("code"),
     )
     return _timed(program)

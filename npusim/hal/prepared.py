@@ -25,8 +25,8 @@ from npusim.frontends.nn_hal.operations import operation_table
 from npusim.frontends.nn_hal.operations.named_arguments import Known, tensor_type
 from npusim.frontends.nn_hal.request import check_request, reader_in_need
 from npusim.frontends.nn_hal.structs import OutputShape
-from npusim.hal.frames import Frame, Frames, Ground, Value, form_of, replaced, values_of
-from npusim.hal.launches import Execution, Stage, Target, look, timing, transfer
+from npusim.hal.frames import Frame, Frames, Ground, Value, execution_state, replaced, values_of
+from npusim.hal.launches import Execution, Stage, Target, host_access, timing, transfer
 from npusim.hal.walk import Counted, Step, Walk, endless
 from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.lazy_dataclass import dataclass
@@ -77,7 +77,7 @@ class PreparedModel:
     def _prepare(self) -> None:
         """Compile the first step, if the model gives all sizes of its inputs.
 
-        Making it checks all operations if it is the only step and no branch can be skipped.
+        Compiling it checks all operations if it is the only step and no branch can be skipped.
         """
         values = {
             operand: _unbound(self._model.main.operands[operand]) for operand in self._model.main.inputs
@@ -95,7 +95,7 @@ class PreparedModel:
         if step is None or step.results is None or self._model.referenced:
             self._check_operations()
         if step is not None:
-            self._steps[form_of(frames, values_of(frames))] = self._compiled(step)
+            self._steps[execution_state(frames, values_of(frames))] = self._compiled(step)
 
     def _may_omit(self) -> bool:
         """Return True if a request may omit inputs; such a request may be valid although one with all inputs is not."""
@@ -174,14 +174,14 @@ class PreparedModel:
 
     def follow(self, frames: Frames, values: list[Value]) -> _Compiled:
         """Return the next step of an execution, from the cache or compiled; values: those of the frames."""
-        form = form_of(frames, values)
-        step = self._steps.get(form)
+        state = execution_state(frames, values)
+        step = self._steps.get(state)
         if step is None:
-            step = self._steps[form] = self._compiled(self._walked(frames))
+            step = self._steps[state] = self._compiled(self._walked(frames))
             if len(self._steps) > _STEPS:
                 self._steps.popitem(last=False)
         else:
-            self._steps.move_to_end(form)
+            self._steps.move_to_end(state)
         return step
 
     def _walked(self, frames: Frames) -> Step:
@@ -190,7 +190,7 @@ class PreparedModel:
     def _compiled(self, step: Step) -> _Compiled:
         return _Compiled(step, None if step.graph is None else Stage(step.graph, self._target))
 
-    def ended(self, frames: Frames, cycles: int, most_ns: int) -> None:
+    def check_loops(self, frames: Frames, cycles: int, most_ns: int) -> None:
         """Raise Refused if a WHILE has had too many iterations, or has taken too much time at this cycle."""
         us_of_cycles = self._target.hardware.us_of_cycles
         for frame in frames:
@@ -227,7 +227,7 @@ class _Run:
                 self._moved(frame, origin, now)
                 for frame, origin in zip(step.frames, step.origins, strict=True)
             ]
-            self._model.ended(self._frames, self._now(), self._loop_timeout_ns)
+            self._model.check_loops(self._frames, self._now(), self._loop_timeout_ns)
 
     def _now(self) -> int:
         """Return the cycles of all launches so far."""
@@ -239,7 +239,7 @@ class _Run:
         """Write constant outputs by the host, copy outputs that are in another place, and return all outputs."""
         for value in results:
             if value.fixed and value.type is not None:
-                self.launches.append(look(self._hardware, value.type.size_bytes, "write"))
+                self.launches.append(host_access(self._hardware, value.type.size_bytes, "write"))
         self._copy([value for value in results if not value.fixed and (value.shared or not value.computed)])
         return results
 
@@ -279,7 +279,7 @@ class _Run:
         value.learned = True
         if value.computed or step.decides:
             what = "decide" if step.decides else "read"
-            self.launches.append(look(self._hardware, value.data.nbytes, what))
+            self.launches.append(host_access(self._hardware, value.data.nbytes, what))
 
 
 def _cut(counted: Counted, now: dict[int, Value]) -> None:
@@ -324,7 +324,7 @@ def _nanoseconds(loop_timeout: object) -> int:
 
 
 def _unbound(operand: CheckedOperand) -> Value | None:
-    """Return the value of an input whose sizes are all in the model; else None."""
+    """Return the value of an input whose sizes the model states; None if it leaves one open."""
     if not operand.known or operand.dimensions is None:
         return None
     return Value(tensor_type(operand, operand.dimensions))
@@ -357,7 +357,7 @@ def _too_short(argument: CheckedArgument, value: Value) -> str:
     dimensions, shape = argument.dimensions, _shape(value)
     if dimensions is not None and not (
         len(dimensions) == len(shape)
-        and all(one in (0, other) for one, other in zip(dimensions, shape, strict=True))
+        and all(stated in (0, size) for stated, size in zip(dimensions, shape, strict=True))
     ):
         text = f"are {list(dimensions)}, the output has {list(shape)}"
         raise Refused(Fault(f"{argument.place}.dimensions", text, "R8"))

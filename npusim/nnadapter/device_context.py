@@ -340,10 +340,10 @@ def _share(members: Sequence[Member]) -> None:
     """Make simulated devices cores of one system with memory and host of the first NPU; a CPU device is that host."""
     simulated = [member for member in members if isinstance(member.driver, Simulated)]
     with_cpu = any(member.type is DeviceType.CPU for member in members)
-    owner = next((one for one in simulated if one.type is not DeviceType.CPU), *simulated[:1] or (None,))
+    owner = next((member for member in simulated if not member.is_cpu), *simulated[:1] or (None,))
     if owner is None:
         return
-    changes = {key: value for one in simulated for key, value in one.context.host_changes.items()}
+    changes = {key: value for member in simulated for key, value in member.context.host_changes.items()}
     first = device_machines.with_changes(owner.context.machine, changes, owner.name)
     first = device_machines.sharing(first, first) if len(simulated) > 1 else first
     for member in simulated:

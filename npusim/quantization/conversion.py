@@ -109,7 +109,7 @@ class _Conversion:
             if self._in_codes[node.name]:
                 self._node_in_codes(node)
             else:
-                self._node_in_reals(node)
+                self._node_in_floats(node)
         return self._builder.graph([self._output(number) for number in self._graph.outputs])
 
     def broken(self) -> dict[str, str]:
@@ -135,8 +135,8 @@ class _Conversion:
 
     def _output(self, number: int) -> int:
         tensor, scheme = self._graph.tensors[number], self._schemes.get(number)
-        in_reals = scheme is None or not self._options.codes_outside
-        output = self._real(number) if in_reals or scheme is None else self._code(number, scheme)
+        in_floats = scheme is None or not self._options.codes_outside
+        output = self._real(number) if in_floats or scheme is None else self._code(number, scheme)
         held = self._builder.tensors[output]
         if output not in self._builder.inputs and not held.constant:
             self._rename(output, tensor.name)
@@ -187,7 +187,7 @@ class _Conversion:
 
     # Nodes
 
-    def _node_in_reals(self, node: Node) -> None:
+    def _node_in_floats(self, node: Node) -> None:
         operands = [None if number is None else self._real(number) for number in node.inputs]
         results = [self._real(number) for number in node.outputs]
         self._builder.add(node.op, operands, results, node.parameters, name=node.name)

@@ -126,7 +126,7 @@ def _of_graph(
             result, kept = quantized(floats, ranges, options)
         computed = []
         for sample in drawn:
-            computed.append(_in_reals(result, sample))
+            computed.append(_in_floats(result, sample))
             done()
     names = [graph.tensors[number].name for number in graph.outputs]
     return Quantized(
@@ -160,7 +160,7 @@ def placements(graph: Graph) -> list[Placement]:
     ]
 
 
-def _in_reals(graph: Graph, sample: Sequence[Array]) -> list[Array]:
+def _in_floats(graph: Graph, sample: Sequence[Array]) -> list[Array]:
     """Return the outputs of a quantized graph for a float sample, as floats."""
     kinds = [graph.tensors[number].type for number in graph.inputs]
     inputs = [_coded(value, kind) for value, kind in zip(sample, kinds, strict=True)]

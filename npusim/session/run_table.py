@@ -74,26 +74,27 @@ def run_table(
     """
     models = model_files(models)
     _require_different("model", [str(Path(model)) for model in models])
-    hardware = [machine.name for machine in machines]
-    _require_different("hardware", hardware)
+    machine_names = [machine.name for machine in machines]
+    _require_different("hardware", machine_names)
     names, runs = list[str](), list[Run]()
     for path in models:
         model = _tried(open_model, path, options.sizes)
         names.append(Path(path).stem if isinstance(model, str) else model.name)
-        for machine, called in zip(machines, hardware, strict=True):
+        for machine, machine_name in zip(machines, machine_names, strict=True):
             if watch:
-                watch(f"{names[-1]} on {called}")
+                watch(f"{names[-1]} on {machine_name}")
             result = model
             if not isinstance(model, str):
                 result = _tried(_result, path, model, machine, options)
             failed = isinstance(result, str)
             if show and not failed:
                 show(len(runs), result)
-            runs.append(Run(path, called, None if failed else result.to_dict(), result if failed else ""))
+            values, reason = (None, result) if failed else (result.to_dict(), "")
+            runs.append(Run(path, machine_name, values, reason))
     names = _names(names, models)
-    called_by = dict(zip(models, names, strict=True))
-    runs = [replace(run, model=called_by[run.model]) for run in runs]
-    return RunTable(tuple(names), tuple(hardware), tuple(runs))
+    name_of = dict(zip(models, names, strict=True))
+    runs = [replace(run, model=name_of[run.model]) for run in runs]
+    return RunTable(tuple(names), tuple(machine_names), tuple(runs))
 
 
 def _tried(step: Callable[..., Any], *arguments: Any) -> Any:
@@ -124,7 +125,7 @@ def _names(names: Sequence[str], paths: Sequence[str]) -> list[str]:
     return [name if count[name] == 1 else path for name, path in zip(names, paths, strict=True)]
 
 
-def _require_different(what: str, names: Sequence[str]) -> None:
+def _require_different(kind: str, names: Sequence[str]) -> None:
     twice = next((name for name, count in Counter(names).items() if count > 1), None)
     if twice is not None:
-        raise NpusimError(f"{twice}: two of this {what}; a table has each once, under a name of its own")
+        raise NpusimError(f"{twice}: two of this {kind}; a table has each once, under a name of its own")

@@ -35,7 +35,7 @@ EXECUTIONS_KEPT = 16
 _NO_PROGRAM = (CompileError, GraphError, ProgramError, SimulationError)
 """Errors that make a point infeasible, as opposed to faults of the space or of npusim."""
 
-_Made = TypeVar("_Made")
+_Outcome = TypeVar("_Outcome")
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ class Evaluator:
     def _setting(self, point: int) -> Values:
         space = self.job.space
         setting = space.setting(point)
-        space.satisfied(setting)  # a constraint that has no value here is the reason, not that it holds
+        space.satisfied(setting)  # raises InfeasibleError if a constraint has no value for the setting
         return setting
 
     def base(self) -> Record:
@@ -206,23 +206,23 @@ def _values(paths: Sequence[str], setting: Values) -> tuple[Any, ...]:
 class _Cache:
     """A small cache of recent values and errors, so that an infeasible program is not compiled again."""
 
-    def __init__(self, kept: int) -> None:
-        self._kept = kept
-        self._made: OrderedDict[Hashable, Any] = OrderedDict()
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._outcomes: OrderedDict[Hashable, Any] = OrderedDict()
 
-    def get(self, key: Hashable, make: Callable[[], _Made]) -> _Made:
-        if key in self._made:
-            self._made.move_to_end(key)
-            outcome = self._made[key]
+    def get(self, key: Hashable, make: Callable[[], _Outcome]) -> _Outcome:
+        if key in self._outcomes:
+            self._outcomes.move_to_end(key)
+            outcome = self._outcomes[key]
         else:
             try:
                 outcome = make()
             except _NO_PROGRAM as fault:
                 outcome = fault
-            self._made[key] = outcome
-            while len(self._made) > self._kept:
-                self._made.popitem(last=False)
+            self._outcomes[key] = outcome
+            while len(self._outcomes) > self._most:
+                self._outcomes.popitem(last=False)
         if isinstance(outcome, NpusimError):
             raise outcome.with_traceback(None)
-        result: _Made = outcome
+        result: _Outcome = outcome
         return result

@@ -56,7 +56,7 @@ _UNARY: Mapping[type[ast.unaryop], Callable[[Any], Any]] = {
 
 
 def _round(value: Any, digits: Any = 0) -> Any:
-    """Round a number as Python does, to so many digits, or to a whole number without them."""
+    """Round a number as Python does: to some digits, or to a whole number if `digits` is 0."""
     if abs(digits) > MOST_DIGITS:
         raise ArithmeticError(f"more than {MOST_DIGITS} digits")
     return round(value, digits) if digits else round(value)
@@ -130,7 +130,7 @@ def parse(text: str, known: Sequence[str]) -> Expression:
 
 @dataclass
 class _Reader:
-    """The compiler from a syntax tree to closures; it collects the names."""
+    """The compiler from a syntax tree to closures. It collects the names of the parameters that they read."""
 
     known: frozenset[str]
     names: dict[str, None]
@@ -169,14 +169,14 @@ class _Reader:
             case ast.Compare():
                 return self._compare(node)
             case ast.IfExp(test=test, body=body, orelse=orelse):
-                chosen, this, that = self.read(test), self.read(body), self.read(orelse)
-                return lambda names: this(names) if chosen(names) else that(names)
+                condition, then, otherwise = self.read(test), self.read(body), self.read(orelse)
+                return lambda names: then(names) if condition(names) else otherwise(names)
             case ast.Tuple(elts=elements) | ast.List(elts=elements):
                 items = [self.read(element) for element in elements]
                 return lambda names: tuple([item(names) for item in items])
             case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if name in FUNCTIONS:
                 function, inputs = FUNCTIONS[name], [self.read(argument) for argument in arguments]
-                return lambda names: function(*(each(names) for each in inputs))
+                return lambda names: function(*(value(names) for value in inputs))
         raise ExpressionError(
             f"{ast.unparse(node)}: not allowed here; an expression has numbers, text, parameters, arithmetic, "
             f"comparisons, and, or, not, if else, and {', '.join(FUNCTIONS)}"
@@ -208,7 +208,7 @@ class _Reader:
         return value
 
     def _compare(self, node: ast.Compare) -> _Closure:
-        operands = [self.read(each) for each in (node.left, *node.comparators)]
+        operands = [self.read(side) for side in (node.left, *node.comparators)]
         if any(type(op) not in _COMPARE for op in node.ops):
             raise ExpressionError(f"{ast.unparse(node)}: not allowed here; compare with < <= > >= == != in")
         functions = [_COMPARE[type(op)] for op in node.ops]

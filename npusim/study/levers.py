@@ -78,7 +78,7 @@ def levers(model: Graph | Program, result: RunResult, options: Options = FAST, *
     If the result has what-if variants, the best of them are simulated as well.
     """
     placed = options.placing() if options.places else None
-    note = _none(model, result, options, placed is not None and placed.by_cost)
+    note = _why_none(model, result, options, placed is not None and placed.by_cost)
     if note:
         return Tried(note=note)
     assert isinstance(model, Graph)
@@ -120,7 +120,7 @@ def levers_of(result: RunResult, asked: Mapping[str, Any]) -> Tried:
     )
 
 
-def _none(model: Graph | Program, result: RunResult, options: Options, by_cost: bool) -> str:
+def _why_none(model: Graph | Program, result: RunResult, options: Options, by_cost: bool) -> str:
     """Return why no change is simulated; empty if changes are."""
     if not result.cycles:
         return f"{result.model} takes no time: all that it gives is known before the run"
@@ -160,7 +160,10 @@ def _cost(result: RunResult) -> float:
 
 
 def _simulated(graph: Graph, result: RunResult, candidate: Candidate, do: str = "") -> Lever | None:
-    """Simulate a change; None if the model does not fit the changed machine."""
+    """Simulate a change; None if the model does not fit the changed machine.
+
+    do: the command that makes the change, for a change of the model instead of the hardware.
+    """
     try:
         program = api.compile_program(graph, change(result.hardware, candidate.set))
         then = measure(program, machine.execute(program, data=False))
@@ -233,11 +236,12 @@ def candidates(result: RunResult, lacking: Mapping[str, int]) -> list[Candidate]
     cover several bottlenecks.
     """
     candidates: list[Candidate] = []
-    for each in sorted(_proposals(result, lacking), key=lambda each: -each.gain):
-        known = any(each.set == other.set for other in candidates)
-        if each.set and not known and each.gain >= LEAST_SHARE and _allowed(result.hardware, each.set):
-            candidates.append(each)
-    kinds = [each.relieves for each in candidates]
+    for proposal in sorted(_proposals(result, lacking), key=lambda proposal: -proposal.gain):
+        known = any(proposal.set == other.set for other in candidates)
+        worthwhile = proposal.set and not known and proposal.gain >= LEAST_SHARE
+        if worthwhile and _allowed(result.hardware, proposal.set):
+            candidates.append(proposal)
+    kinds = [candidate.relieves for candidate in candidates]
     places = sorted(range(len(candidates)), key=lambda place: (kinds[:place].count(kinds[place]), place))
     return [candidates[place] for place in places]
 

@@ -124,11 +124,11 @@ def test_codes_of_reals_beyond_int32() -> None:
     # what a conversion on x86 makes of them, and the zero point is added with a wrap
     reals = np.array([2.0**31, -(2.0**31) - 256, 2.0**40, np.inf, -np.inf, np.nan], np.float32)
     smallest = -(1 << 31)
-    assert arithmetic.codes_of_reals(reals, 0).tolist() == [smallest] * 6
-    assert arithmetic.codes_of_reals(reals, 7).tolist() == [smallest + 7] * 6
-    assert arithmetic.codes_of_reals(reals, -7).tolist() == [(1 << 31) - 7] * 6
+    assert arithmetic.quantized_steps(reals, 0).tolist() == [smallest] * 6
+    assert arithmetic.quantized_steps(reals, 7).tolist() == [smallest + 7] * 6
+    assert arithmetic.quantized_steps(reals, -7).tolist() == [(1 << 31) - 7] * 6
     inside = np.array([2.0**31 - 128, -(2.0**31), 0.5, -0.5], np.float32)
-    assert arithmetic.codes_of_reals(inside, 0).tolist() == [(1 << 31) - 128, smallest, 1, -1]
+    assert arithmetic.quantized_steps(inside, 0).tolist() == [(1 << 31) - 128, smallest, 1, -1]
 
 
 def test_round_half_away() -> None:

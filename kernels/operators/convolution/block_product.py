@@ -150,11 +150,11 @@ def _codes(call: Call[Parameters], values: Values) -> list[Array]:
     sums = np.einsum("rbk,ubk->bru", spread.reshape(len(vectors), -1, form.block), steps, optimize=True)
     with np.errstate(all="ignore"):
         parts = sums.astype(np.float32) * scales.T[:, None, :]
-        reals = np.add.accumulate(parts, axis=0)[-1] * np.float32(maps.scale)
+        floats = np.add.accumulate(parts, axis=0)[-1] * np.float32(maps.scale)
         bias = optional_value(values, BIAS)
-        reals = reals if bias is None else reals + bias.reshape(-1)
-        reals = limited(call.parameters.activation, reals)
-    return [quantize_results(reals, call.outputs[0]).reshape(call.outputs[0].shape)]
+        floats = floats if bias is None else floats + bias.reshape(-1)
+        floats = limited(call.parameters.activation, floats)
+    return [quantize_results(floats, call.outputs[0]).reshape(call.outputs[0].shape)]
 
 
 def _workload(call: Call[Parameters]) -> Workload:

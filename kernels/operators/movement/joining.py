@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from npusim.isa.arithmetic.integer import clamp, codes_of_reals
+from npusim.isa.arithmetic.integer import clamp, quantized_steps
 from npusim.isa.base.elements import Workload
 from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.hardware import Hardware
@@ -51,7 +51,7 @@ def rescaling_table(call: Call, position: int) -> Array | None:
         offset = np.float32(-source.zero_point) * factor
         codes = np.arange(256, dtype=np.uint8).view(tensor.numpy_dtype).astype(np.float32)
         steps = codes * factor + offset
-    return clamp(codes_of_reals(steps, target.zero_point), *code_range(output.dtype), output.numpy_dtype)
+    return clamp(quantized_steps(steps, target.zero_point), *code_range(output.dtype), output.numpy_dtype)
 
 
 def _concatenation_reference(call: Call[ConcatenationParameters], values: Values) -> list[Array]:

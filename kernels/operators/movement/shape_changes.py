@@ -1,4 +1,4 @@
-"""Operators that give the same elements another shape, or repeat them."""
+"""Operators that reshape a tensor, or repeat its elements: reshape, squeeze, broadcast_to, fill and tile."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def _fits(call: Call[BroadcastToParameters]) -> bool:
 
 
 def infer(call: Call[BroadcastToParameters]) -> Shapes:
-    """Return the shape that the parameters say."""
+    """Return the shape that the parameters state."""
     return (call.parameters.shape,)
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from npusim.isa.arithmetic.integer import clamp, codes_of_reals, requantise
+from npusim.isa.arithmetic.integer import clamp, quantized_steps, requantise
 from npusim.isa.base.elements import Workload
 from npusim.isa.base.plain_values import Between
 from npusim.isa.base.tensor import Array, Quantization, TensorType
@@ -94,7 +94,7 @@ def _floats(call: Call[QuantizeParameters], values: Values) -> list[Array]:
         steps = np.trunc(steps) if parameters.truncate else steps
         steps = np.asarray(np.clip(steps, low - zero_points, high - zero_points))
     least = -high if parameters.truncate and low < 0 else low
-    return [clamp(codes_of_reals(steps, zero_points), least, high, ofm.dtype)]
+    return [clamp(quantized_steps(steps, zero_points), least, high, ofm.dtype)]
 
 
 def _multiplier(call: Call) -> Multiplier:
@@ -102,12 +102,12 @@ def _multiplier(call: Call) -> Multiplier:
 
 
 def quantize_floats(floats: Any, target: Quantization, dtype: str) -> Array:
-    """Quantize float32 values: divided in float32, rounded half away from zero; see `codes_of_reals`."""
+    """Quantize float32 values: divided in float32, rounded half away from zero; see `quantized_steps`."""
     low, high = code_range(dtype)
     scales, zero_points = by_element(target, floats.ndim)
     with np.errstate(over="ignore", invalid="ignore"):  # an infinite quotient is one that int32 cannot hold
         steps = np.asarray(floats / scales)
-    return clamp(codes_of_reals(steps, zero_points), low, high, dtype)
+    return clamp(quantized_steps(steps, zero_points), low, high, dtype)
 
 
 def _quantize_halves(call: Call[QuantizeParameters], values: Values) -> list[Array]:

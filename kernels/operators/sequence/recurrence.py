@@ -1,4 +1,4 @@
-"""What recurrent layers share: activation functions of cells, and the run of a sequence in both directions."""
+"""Activation functions of the cells of all recurrent layers, and the run of a sequence in both directions."""
 
 from __future__ import annotations
 
@@ -91,7 +91,10 @@ class BothWays(parameters.Parameters):
 
 
 class Linking(NamedTuple):
-    """The positions of the operands that decide how cells use an auxiliary sequence: it, and weights for it."""
+    """Positions of the auxiliary sequence and of its weights among the operands.
+
+    The cells read a sequence as a second input if it has weights; without weights it is the input of the backward cell.
+    """
 
     auxiliary: int
     weights: int

@@ -13,10 +13,10 @@ from typing import Annotated, Any
 import numpy as np
 
 from npusim.isa.arithmetic.integer import (
-    codes_of_reals,
     multiply_by_quantized_multiplier,
     quantize_multiplier,
     quantize_multipliers,
+    quantized_steps,
     rounding_divide_by_power,
 )
 from npusim.isa.arithmetic.interpolated import HIGH, LOW, logistic_table, logistic_words, tanh_words
@@ -45,9 +45,9 @@ from npusim.kernels.operators.tables.float_functions import gate, gate_in_steps
 from npusim.kernels.operators.tables.lookup import (
     beyond_tables,
     float_function,
+    floats_of,
     look_up,
     of_whole_numbers,
-    reals_of,
     round_half_away,
     tabulate,
     tabulate_by_value,
@@ -166,8 +166,8 @@ def _sqrt(call: Call, codes: Int64Array) -> IntArray:
     """
     target = quantization(call.outputs[0])
     with np.errstate(over="ignore"):
-        steps = np.sqrt(np.maximum(reals_of(call, codes), 0)) / np.float32(target.scale)
-    return codes_of_reals(np.floor(steps), target.zero_point)
+        steps = np.sqrt(np.maximum(floats_of(call, codes), 0)) / np.float32(target.scale)
+    return quantized_steps(np.floor(steps), target.zero_point)
 
 
 _FRACTION_BITS = 20

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from npusim.isa.arithmetic.integer import codes_of_reals
+from npusim.isa.arithmetic.integer import quantized_steps
 from npusim.isa.arithmetic.interpolated import HIGH, LOW, table_of
 from npusim.isa.arithmetic.interpolated import look_up as interpolation
 from npusim.isa.arithmetic.real import UNARY_BY_NAME
@@ -138,10 +138,10 @@ def tabulate_float(function: RealFunction, clamped: tuple[str, ...] = ("int8",))
     def codes_of(call: Call, codes: Int64Array) -> IntArray:
         target = quantization(call.outputs[0])
         with np.errstate(all="ignore"):
-            results = function(call, reals_of(call, codes)) * (np.float32(1) / np.float32(target.scale))
+            results = function(call, floats_of(call, codes)) * (np.float32(1) / np.float32(target.scale))
         if call.outputs[0].dtype in clamped:
             results = np.clip(results, *_BEYOND_CODES)
-        return codes_of_reals(results, target.zero_point)
+        return quantized_steps(results, target.zero_point)
 
     return tabulate(codes_of)
 
@@ -155,13 +155,13 @@ def tabulate_by_value(function: RealFunction) -> Table:
     def codes_of(call: Call, codes: Int64Array) -> IntArray:
         target = quantization(call.outputs[0])
         with np.errstate(all="ignore"):
-            steps = function(call, reals_of(call, codes)) / np.float32(target.scale)
-        return codes_of_reals(np.clip(steps, *_BEYOND_CODES), target.zero_point)
+            steps = function(call, floats_of(call, codes)) / np.float32(target.scale)
+        return quantized_steps(np.clip(steps, *_BEYOND_CODES), target.zero_point)
 
     return tabulate(codes_of)
 
 
-def reals_of(call: Call, codes: Int64Array) -> Float32Array:
+def floats_of(call: Call, codes: Int64Array) -> Float32Array:
     """Dequantize values of the input to float32."""
     source = quantization(input_type(call))
     with np.errstate(over="ignore"):

@@ -81,7 +81,7 @@ class NetworkValues:
         """Return whether a node sums products of quantized values and has a float result."""
         return node in self._plan.sums
 
-    def in_reals(self, node: Node, reason: str) -> None:
+    def computes_in_floats(self, node: Node, reason: str) -> None:
         """Report why a node computes on floats although its operation could compute on quantized values."""
         self._plan.reasons.append((reason, node))
 

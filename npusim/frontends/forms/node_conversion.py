@@ -316,7 +316,7 @@ class NodeConversion(Conversion):
         if self.takes(step):
             return self.added(step)
         reason = f"{step.op} does not take {_listed(kinds)} -> {_listed(step.results)}"
-        self._around.in_reals(self.source, reason)
+        self._around.computes_in_floats(self.source, reason)
         return self.by_floats(step._replace(parameters={**step.parameters, "rescale": "fixed_point"}))
 
     def _renamed(self, tensor: int, quantization: Quantization | None) -> int:

@@ -1,4 +1,4 @@
-"""What breaks a rule of the HAL, what a rule is, and what a call returns in place of its callbacks."""
+"""Rules of the HAL, the faults that break them, and the results that calls return instead of invoking callbacks."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ Value = TypeVar("Value")
 class Fault(NamedTuple):
     """A broken rule.
 
-    place:  where, in the words of the structs: "operands[3].numberOfConsumers".
-    text:   the value that it has, and the values that it may have.
+    place:  the field with the fault, as a path through the structs: "operands[3].numberOfConsumers".
+    text:   the value of the field, and its legal values.
     rule:   the rule's name in docs/hal.md; the table of rules fills it in.
     """
 
@@ -33,7 +33,7 @@ class Fault(NamedTuple):
 
 
 class Refused(Exception):
-    """An operation that breaks a rule, or that npusim does not have (the fault's status says which)."""
+    """Raised for an operation that breaks a rule, or that npusim lacks; the status of the fault tells which."""
 
     def __init__(self, fault: Fault) -> None:
         super().__init__(fault.message)
@@ -69,7 +69,7 @@ class HalError(NpusimError):
 
 
 class Result(NamedTuple, Generic[Value]):
-    """How a call ended; `message` is "" when the status is NONE and otherwise begins with the place of the fault."""
+    """The outcome of a call. `message` is "" if the status is NONE and otherwise begins with the place of the fault."""
 
     status: ErrorStatus
     value: Value

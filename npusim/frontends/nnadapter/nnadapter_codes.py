@@ -10,7 +10,7 @@ from typing import ClassVar, Final
 from npusim.isa.base.errors import NpusimError, replaced
 
 VERSION: Final = 1
-"""Of the interface."""
+"""Version of the interface."""
 
 UNKNOWN: Final = -65535
 """A size that is not known, as the C interface writes it; in Python it is -1."""
@@ -26,7 +26,7 @@ MAX_SIZE_OF_HINTS: Final = 8
 
 
 class ResultCode(IntEnum):
-    """What a function of the API returns."""
+    """The result of a function of the API."""
 
     NO_ERROR = 0
     OUT_OF_MEMORY = 1
@@ -38,7 +38,7 @@ class ResultCode(IntEnum):
 
 
 class Precision(IntEnum):
-    """The elements of an operand."""
+    """Element type of an operand, with the kind of its quantization."""
 
     BOOL8 = 0
     BOOL = 0
@@ -77,7 +77,7 @@ class Layout(IntEnum):
 
 
 class Lifetime(IntEnum):
-    """Where the value of an operand comes from; the runtime says it, never the caller."""
+    """Origin of an operand's value. The runtime sets it, never the caller."""
 
     TEMPORARY_VARIABLE = 0
     TEMPORARY_SHAPE = 1
@@ -209,7 +209,7 @@ class FuseCode(IntEnum):
 
 
 class AutoPad(IntEnum):
-    """How the padding of a window is found."""
+    """The rule for the padding of a window."""
 
     AUTO_PAD_NONE = 0
     AUTO_PAD_SAME = 1
@@ -225,7 +225,7 @@ class DeviceType(IntEnum):
 
 
 class PadMode(IntEnum):
-    """What PAD puts around a tensor."""
+    """The values that PAD puts around a tensor."""
 
     PAD_MODE_NONE = 0
     PAD_MODE_CONSTANT = 1
@@ -235,7 +235,7 @@ class PadMode(IntEnum):
 
 
 class InterpolateMode(IntEnum):
-    """How values between elements are found."""
+    """The interpolation of values between elements."""
 
     INTERPOLATE_MODE_NONE = 0
     INTERPOLATE_MODE_BILINEAR = 1
@@ -262,7 +262,7 @@ ENUMERATIONS: Final = (
     InterpolateMode,
     Event,
 )
-"""All of them: `npusim.nnadapter` has every name of theirs."""
+"""All enumerations. `npusim.nnadapter` exports every name of their members."""
 
 
 LONGEST_VALUE = 80
@@ -302,7 +302,7 @@ def text_of(value: object) -> str:
 
 
 class OutOfMemory(NNAdapterError):
-    """There is no memory left for a buffer."""
+    """Memory for a buffer that cannot be allocated."""
 
     code = ResultCode.OUT_OF_MEMORY
 

@@ -52,7 +52,7 @@ _ACTIVATIONS: Mapping[FuseCode, Activation] = {
 
 
 class NotKnown(Exception):
-    """An argument decides shapes or parameters, and its value is not known before anything runs."""
+    """Raised if an argument decides shapes or parameters, but only a run gives its value."""
 
     def __init__(self, place: str, name: str, operand: str) -> None:
         super().__init__(
@@ -64,9 +64,9 @@ class NotKnown(Exception):
 class Operands:
     """The tensors, shapes and known values of a model's operands while its graph is built.
 
-    in_reals: whether all quantized operations compute in floating point and truncate results (`builtin_device`).
-    inputs:   the operands that became inputs of the graph, in order.
-    values:   values of operands that follow from constants and shapes.
+    all_in_float: whether all quantized operations compute in floating point and truncate results (`builtin_device`).
+    inputs:       the operands that became inputs of the graph, in order.
+    values:       values of operands that follow from constants and shapes.
     """
 
     def __init__(
@@ -74,10 +74,10 @@ class Operands:
         builder: GraphBuilder,
         shapes: Mapping[Operand, Shape],
         values: Mapping[Operand, Array],
-        in_reals: bool,
+        all_in_float: bool,
     ) -> None:
-        """`shapes` and `values` of operands complete what their types and constants say."""
-        self.builder, self.in_reals = builder, in_reals
+        """`shapes` and `values` are of operands whose types and constants do not state them."""
+        self.builder, self.all_in_float = builder, all_in_float
         self.inputs: list[Operand] = []
         self.values = dict(values)
         self._shapes = dict(shapes)
@@ -321,7 +321,9 @@ class Conversion(forms.Conversion):
     def _computed(self, step: Step) -> tuple[int, ...]:
         if step.op in CONVERTERS or not self.on_quantized(step):
             return self.added(step)
-        return self.added(step) if not self._operands.in_reals and self.takes(step) else self.by_floats(step)
+        return (
+            self.added(step) if not self._operands.all_in_float and self.takes(step) else self.by_floats(step)
+        )
 
     def _rescales(self, step: Step) -> bool:
         """Return whether the first result has another scale than the first operand."""
@@ -355,7 +357,7 @@ class Conversion(forms.Conversion):
         own = self.builder.type(tensor)
         if not kind.quantized or own.quantization == kind.quantization:
             return tensor
-        rounding = "truncate" if self._operands.in_reals else "saturating"
+        rounding = "truncate" if self._operands.all_in_float else "saturating"
         parameters = {} if own.quantized else {rounding: True}
         return self.added(Step("quantize", [tensor], [kind], parameters))[0]
 

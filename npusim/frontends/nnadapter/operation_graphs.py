@@ -1,4 +1,4 @@
-"""Models as contexts see them: operations in an order in which they can run, and graphs of some of them.
+"""Models as contexts see them: operations in topological order, and graphs of some of them.
 
 A graph of some operations (a piece) has an input for every value that it reads and does not compute, and a constant for
 every known value. Results that follow from constants and shapes are computed here and become constants. Images are NCHW
@@ -65,7 +65,7 @@ class PieceGraph(NamedTuple):
 
 
 class Network(Protocol):
-    """A model with all its shapes known, those of one gear.
+    """A model whose shapes are all known: one of the shapes (gears) that its dynamic inputs may have.
 
     states:  per state, the tensors with its value before and after a run, by number.
     counted: per tensor that has room for the largest possible number of rows, the tensor whose sum is the number of
@@ -88,10 +88,10 @@ class Network(Protocol):
     def value(self, number: int) -> Array | None:
         """Return the value of a tensor; None if only a run gives it."""
 
-    def piece(self, operations: Sequence[int], *, in_reals: bool = False) -> PieceGraph:
+    def piece(self, operations: Sequence[int], *, all_in_float: bool = False) -> PieceGraph:
         """Return a graph of some operations in this order; its outputs are those that others, or the caller, need.
 
-        in_reals: whether quantized operations compute in floating point.
+        all_in_float: whether quantized operations compute in floating point.
         """
 
     def with_floats(self, places: Collection[int]) -> Network:
@@ -99,7 +99,7 @@ class Network(Protocol):
 
 
 class Parts(Operands):
-    """A graph under construction from operations of a model, added in an order in which they can run.
+    """A graph under construction from operations of a model, which are added in topological order.
 
     groups: per node of the graph, the number of its operation.
     """
@@ -110,9 +110,9 @@ class Parts(Operands):
         shapes: Mapping[Operand, Shape] | None = None,
         values: Mapping[Operand, Array] | None = None,
         *,
-        in_reals: bool = False,
+        all_in_float: bool = False,
     ) -> None:
-        super().__init__(LayoutBuilder(name, NCHW), shapes or {}, values or {}, in_reals)
+        super().__init__(LayoutBuilder(name, NCHW), shapes or {}, values or {}, all_in_float)
         self.builder.read_with(MOST_ELEMENTS)
         self.groups: list[int] = []
 
@@ -155,14 +155,14 @@ def graph_of(
     *,
     values: Mapping[Operand, Array] | None = None,
     inputs: Sequence[Operand] = (),
-    in_reals: bool = False,
+    all_in_float: bool = False,
 ) -> tuple[Graph, Parts]:
     """Return the graph of operations in their order; `inputs` come first among its inputs, in this order.
 
     Raises InvalidParameter, InvalidDimensions for an input whose sizes are not known, FeatureNotSupported if a value
     that only a run gives decides shapes or parameters.
     """
-    parts = Parts(name, shapes, values, in_reals=in_reals)
+    parts = Parts(name, shapes, values, all_in_float=all_in_float)
     try:
         for operand in inputs:
             parts.tensor(operand)
@@ -228,7 +228,7 @@ class ModelNetwork:
         operand = self.operands[number]
         return self.values.get(operand) if operand.buffer is None else operand.buffer
 
-    def piece(self, operations: Sequence[int], *, in_reals: bool = False) -> PieceGraph:
+    def piece(self, operations: Sequence[int], *, all_in_float: bool = False) -> PieceGraph:
         """Return a graph of operations, given by their places in `steps`."""
         outputs = self._outputs_of(operations)
         wanted = set(self.inputs) & {number for place in operations for number in self.steps[place].inputs}
@@ -239,13 +239,13 @@ class ModelNetwork:
             self.shapes,
             values=self.values,
             inputs=[self.operands[number] for number in self.inputs if number in wanted],
-            in_reals=in_reals,
+            all_in_float=all_in_float,
         )
         places = {self.operations[place].index: place for place in operations}
         inputs = tuple(operand.index for operand in parts.inputs)
         groups = [places[group] for group in parts.groups]
-        graph, groups_made = in_floating_point(graph, groups, self.in_float)
-        return PieceGraph(graph, inputs, outputs, groups_made)
+        graph, node_groups = in_floating_point(graph, groups, self.in_float)
+        return PieceGraph(graph, inputs, outputs, node_groups)
 
     def with_floats(self, places: Collection[int]) -> ModelNetwork:
         """Return the network with some operations, by place, in floating point."""
@@ -306,10 +306,10 @@ class GraphNetwork:
         tensor = self.graph.tensors[number]
         return tensor.array if tensor.constant else None
 
-    def piece(self, operations: Sequence[int], *, in_reals: bool = False) -> PieceGraph:
+    def piece(self, operations: Sequence[int], *, all_in_float: bool = False) -> PieceGraph:
         """Return a graph of nodes, given by their places, with their tensors and states only; tensors keep their order.
 
-        in_reals: has no effect, because the front end that read the graph decided how it computes.
+        all_in_float: has no effect, because the front end that read the graph decided how it computes.
         """
         nodes = tuple(self.graph.nodes[place] for place in operations)
         written = {number for node in nodes for number in node.outputs}

@@ -73,7 +73,7 @@ class _Tensors:
             return unshaped(codes.dtype, codes.quantization(None))
         return unshaped(DTYPES[self._items.get(name, "scalar")])
 
-    def made(self, call: Call) -> Sequence[int]:
+    def results_of(self, call: Call) -> Sequence[int]:
         entry = self._row(call)
         for result, item in _items_of(call):
             self._items.setdefault(result, item)
@@ -116,7 +116,7 @@ class _Shapes(_Tensors):
         elif call.operation == "constant":
             numbers = [self.builder.constant("constant", constant_of(call))]
         else:
-            numbers = self.made(call)
+            numbers = self.results_of(call)
         for name, number in zip(call.result_names(), numbers, strict=True):
             self._numbers[name] = number
             shapes[name] = self.builder.shape(number)

@@ -71,14 +71,14 @@ class Submodel:
         """The operations in an order in which they can run; inputs and outputs are tensors by number."""
         return tuple(self.network.steps[place] for place in self.places)
 
-    def graph(self, *, in_reals: bool = False) -> PieceGraph:
+    def graph(self, *, all_in_float: bool = False) -> PieceGraph:
         """Return the operations as a graph of npusim.
 
-        in_reals: whether quantized operations compute in floating point and truncate results (`builtin_device`).
+        all_in_float: whether quantized operations compute in floating point and truncate results (`builtin_device`).
 
         Raises an NNAdapterError for an operation that breaks a rule or that npusim does not have.
         """
-        return self.network.piece(self.places, in_reals=in_reals)
+        return self.network.piece(self.places, all_in_float=all_in_float)
 
 
 @dataclass

@@ -50,11 +50,11 @@ class SimulatedContext:
 class Simulated(Driver):
     """The driver of a simulated device, whose programs the runtime links with those of others on one system.
 
-    in_reals: whether quantized operations compute in floating point.
+    all_in_float: whether quantized operations compute in floating point.
     """
 
     vendor = "npusim"
-    in_reals: ClassVar[bool] = False
+    all_in_float: ClassVar[bool] = False
 
     def own_machine(self) -> Hardware:
         """Return the hardware before properties change it."""
@@ -74,7 +74,7 @@ class Simulated(Driver):
 
     def _reason(self, context: SimulatedContext, one: Submodel) -> str | None:
         try:
-            graph = one.graph(in_reals=self.in_reals).graph
+            graph = one.graph(all_in_float=self.all_in_float).graph
         except NNAdapterError as fault:
             return str(fault)
         return self.refusal(context, graph)
@@ -94,7 +94,7 @@ class Simulated(Driver):
             if not cache.buffer:
                 raise InvalidParameter(f"{self.name}: create_program: neither a model nor a cache is given")
             return container.loads(cache.buffer)
-        graph = _forced(self.placed(model.graph(in_reals=self.in_reals)), model.forced)
+        graph = _forced(self.placed(model.graph(all_in_float=self.all_in_float)), model.forced)
         program = api.compile_program(graph, context.machine, Options(context.effort))
         if cache.token:
             cache.buffer = container.dumps(program)
@@ -221,7 +221,7 @@ class Builtin(Host):
 
     name = "builtin_device"
     vendor = "Paddle"
-    in_reals = True
+    all_in_float = True
     keys: ClassVar[Mapping[str, Any]] = {THREADS: above_zero}
 
     def create_context(self, device: object, properties: Properties, callback: Any) -> SimulatedContext:

@@ -11,7 +11,7 @@ import pytest
 
 import npusim.hal as hal
 from npusim.hal import ErrorStatus, HalVersion, OperandLifeTime, OperandType, OperationType
-from npusim.hal.launches import look
+from npusim.hal.launches import host_access
 from npusim.isa.base.tensor import Placement, TensorType
 from npusim.isa.hardware import file as hardware_file
 from npusim.isa.program.executable import Executable, If, Place, link
@@ -92,7 +92,7 @@ def test_a_decision_costs_what_one_of_an_executable_costs() -> None:
     place = Place(-1, Placement("condition", TensorType("bool", (1,)), 0, hardware.holder("activations")))
     steps = (If("if", place, (), ()),)
     program = link(Executable("if", hardware, (), steps, (), (), (), bytes(1))).programs[0]
-    assert look(hardware, 1, "decide").execution.cycles == execute(program, data=False).cycles
+    assert host_access(hardware, 1, "decide").execution.cycles == execute(program, data=False).cycles
 
 
 def looping(sizes: Sequence[int] = (2,), grows: bool = False, nested: bool = False) -> hal.Model:

@@ -1,7 +1,7 @@
-"""How each operator is written in NNAPI: its operation, and the arguments that do not have a parameter's name.
+"""Writes operators as NNAPI operations with their arguments.
 
-Operation and words are those of the reader's row. What is written here besides is what a row cannot say: a choice
-between two operations, and arguments that follow from shapes.
+The operation and the names of its arguments come from the reader's row. The functions here add what a row cannot
+express: the choice between two operations, and arguments that follow from shapes.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ Finish = Callable[[Call, Wording], Wording]
 
 
 def wording(op: str, call: Call) -> Wording:
-    """Return an operator in NNAPI's words. Raises GraphError if NNAPI has no operation for it."""
+    """Return the operation and arguments of an operator. Raises GraphError if NNAPI has no operation for it."""
     if op not in OPERATIONS:
         raise GraphError(f"NNAPI has no operation for {op}")
     entry = OPERATIONS[op]
@@ -63,7 +63,7 @@ def _with(plain: Wording, **values: Any) -> Wording:
 
 
 def _convolution(call: Call, plain: Wording) -> Wording:
-    """Take GROUPED_CONV_2D for several groups."""
+    """Use GROUPED_CONV_2D for several groups."""
     image, weights = call.inputs[:2]
     assert image is not None
     assert weights is not None
@@ -114,7 +114,7 @@ def _gather(call: Call, plain: Wording) -> Wording:
 
 
 def _lstm(call: Call, plain: Wording) -> Wording:
-    """Give the scratch memory a column per gate and unit; a graph may leave it out."""
+    """Set the shape of the scratch memory, a column per gate and unit; it is a result that a graph may leave out."""
     cell = call.inputs[19]
     assert cell is not None
     gates = 4 if call.inputs[1] is not None else 3
@@ -155,4 +155,4 @@ def _rows() -> dict[str, Row]:
 
 
 OPERATIONS: dict[str, Row] = _rows()
-"""By the operator."""
+"""The row of each operator that NNAPI has an operation for."""

@@ -1,4 +1,4 @@
-"""The elements of a text: identifiers, keywords, numbers, strings, operators; and the base of the parsers."""
+"""The lexer of NNEF text: identifiers, keywords, numbers, strings and operators; and the base of the parsers."""
 
 from __future__ import annotations
 
@@ -122,10 +122,10 @@ class Lexer:
         """Raise DocumentError if characters directly behind a number belong neither to it nor to the next element."""
         if after == ".":
             text = self.source.text[end + 1 : end + 2]
-            what = (
+            problem = (
                 "a second point" if "." in self.text or text.isdigit() else "a point without digits after it"
             )
-            raise self.source.fault(end, "L2", f"{what} in number {quoted(self.text + after)}")
+            raise self.source.fault(end, "L2", f"{problem} in number {quoted(self.text + after)}")
         if after in "eE" and not self.source.text[end + 1 : end + 2].isalpha():
             raise self.source.fault(end, "L2", f"an exponent without digits after {quoted(self.text)}")
         if after.isalnum() or after == "_":

@@ -40,7 +40,7 @@ class Surroundings(Protocol):
     def kind(self, name: str) -> TensorType:
         """Return the type of a result by its name, without its shape."""
 
-    def made(self, call: Call) -> Sequence[int]:
+    def results_of(self, call: Call) -> Sequence[int]:
         """Return the results of a call that the document does not contain, as numbers."""
 
 
@@ -163,7 +163,7 @@ class CallConversion(Conversion):
                 whole[parameter.name] = parameter.default.value
         name = f"{self._names[0]}/{operation}"
         call = Call(operation, (name,), operands, values, "scalar", self.call.place, self.call.within)
-        return self._around.made(call)[0]
+        return self._around.results_of(call)[0]
 
     def aligned(self, tensors: Sequence[int]) -> list[int]:
         """Return tensors of one rank: those of lower rank get trailing axes of one (rule S3)."""

@@ -46,12 +46,12 @@ def _follow(e: Export, numbers: Sequence[int]) -> bool:
 
 def on_codes(steps: Steps) -> Convert:
     """Return the conversion of operators that LiteRT computes on the integers of quantized values."""
-    in_reals = elementwise(steps)
+    in_floats = elementwise(steps)
 
     def convert(e: Export, n: Layer) -> None:
         kind = e.kind(n[0])
         if kind.quantization is None or n.params.rescale == "float32":
-            in_reals(e, n)
+            in_floats(e, n)
             return
         names = [e.last(number) for number in n.given]
         e.settle(n.result, steps(e, n, names))

@@ -61,7 +61,7 @@ class Export(Writing):
             number: unique(graph.tensors[number].name.split(";")[0] or "tensor", self._uses)
             for number in dict.fromkeys((*graph.inputs, *graph.outputs, *range(len(graph.tensors))))
         }
-        self._reals: dict[str, str] = {}
+        self._dequantized: dict[str, str] = {}
 
     def model(self, convert: Convert) -> Any:
         """Return the ModelProto; `convert` adds the operations of a node."""
@@ -181,15 +181,15 @@ class Export(Writing):
         """Return the dequantized value of a quantized tensor."""
         if kind.quantization is None:
             return name
-        if name not in self._reals:
+        if name not in self._dequantized:
             scaling = kind.quantization
             axis = scaling.axis
             if axis is not None and first:
                 axis = FIRST_AXIS[axis]
-            self._reals[name] = self.reals(name, kind.dtype, scaling, axis)
-        return self._reals[name]
+            self._dequantized[name] = self.dequantize(name, kind.dtype, scaling, axis)
+        return self._dequantized[name]
 
-    def reals(self, name: str, dtype: str, scaling: Quantization, axis: int | None) -> str:
+    def dequantize(self, name: str, dtype: str, scaling: Quantization, axis: int | None) -> str:
         """Return DequantizeLinear with scales along an axis."""
         along: dict[str, Any] = {} if axis is None else {"axis": axis}
         return self.op("DequantizeLinear", name, *self._scale(name, dtype, scaling, axis), **along)

@@ -43,7 +43,9 @@ def _filter(e: Export, number: int, order: Sequence[int]) -> str:
     if kind.quantization is None:
         return codes
     axis = kind.quantization.axis
-    return e.reals(codes, kind.dtype, kind.quantization, None if axis is None else list(order).index(axis))
+    return e.dequantize(
+        codes, kind.dtype, kind.quantization, None if axis is None else list(order).index(axis)
+    )
 
 
 def _bias(e: Export, n: Layer) -> list[str]:
@@ -57,7 +59,7 @@ def _bias(e: Export, n: Layer) -> list[str]:
     if kind.dtype != "int32":
         raise GraphError(f"ONNX's biases are int32, not {kind.dtype}")
     scaling = of_sums(image.quantization, weights.quantization)
-    return [e.reals(e.last(number), kind.dtype, scaling, scaling.axis)]
+    return [e.dequantize(e.last(number), kind.dtype, scaling, scaling.axis)]
 
 
 # int32 accumulators

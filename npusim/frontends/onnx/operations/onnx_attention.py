@@ -13,7 +13,7 @@ from npusim.frontends.forms.networks import MICROSOFT
 from npusim.frontends.forms.node_conversion import NodeConversion
 from npusim.frontends.forms.node_rows import Row, microsoft
 from npusim.frontends.onnx.operations.onnx_moves import from_front
-from npusim.frontends.onnx.operations.quantized_products import product_in_reals
+from npusim.frontends.onnx.operations.quantized_products import product_in_floats
 
 
 def _attention(c: NodeConversion) -> Sequence[int | None]:
@@ -238,7 +238,7 @@ def _fused(c: NodeConversion) -> Sequence[int | None]:
 def _attention_on_codes(c: NodeConversion) -> Sequence[int | None]:
     """Add QAttention: the product of quantized values becomes a float."""
     _check(c, c.real("weight"))
-    return _of_product(c, product_in_reals(c, ("input", "input"), ("weight", "weight")))
+    return _of_product(c, product_in_floats(c, ("input", "input"), ("weight", "weight")))
 
 
 def _check(c: NodeConversion, weights: int) -> None:

@@ -165,21 +165,19 @@ def _gemm(c: NodeConversion) -> Sequence[int]:
         return [_whole_gemm(c, a, b, third, alpha, beta)]
     if 0 in sizes:
         result = c.step("batch_matmul", [a, b], adj_y=True)
-        return [_added(c, result, third, sizes[0], sizes[2], alpha, beta)]
+        return [_scaled_and_added(c, result, third, alpha, beta)]
     bias = None if third is None else _bias(c, third, sizes[2])
     if alpha == beta == 1 and (third is None or bias is not None):
         return [c.node("fully_connected", [a, b, bias])]
     a, b = c.as_real(a), c.as_real(b)
     result = c.step("fully_connected", [a, b, None])
-    return [_added(c, result, None if third is None else c.as_real(third), sizes[0], sizes[2], alpha, beta)]
+    return [_scaled_and_added(c, result, None if third is None else c.as_real(third), alpha, beta)]
 
 
-def _added(
-    c: NodeConversion, result: int, third: int | None, rows: int, columns: int, alpha: float, beta: float
-) -> int:
-    """Return alpha times a product, plus beta times C if there is one, as the result of the node."""
+def _scaled_and_added(c: NodeConversion, result: int, third: int | None, alpha: float, beta: float) -> int:
+    """Return alpha times a product [rows, columns], plus beta times C if C is given, as the result of the node."""
     if third is None and alpha == 1:
-        return c.node("reshape", [result], shape=(rows, columns))
+        return c.node("reshape", [result], shape=c.shape(result))
     if third is None:
         return c.node("mul", [result, c.scalar(alpha, result)])
     if alpha != 1:

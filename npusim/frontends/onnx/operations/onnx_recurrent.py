@@ -23,7 +23,7 @@ Function = Callable[[int], int]
 
 
 @dataclass(frozen=True, slots=True)
-class _Reals:
+class _FloatWeights:
     """Float weights [wide, inner] of one direction."""
 
     weights: int
@@ -34,7 +34,7 @@ class _Reals:
 
 
 @dataclass(frozen=True, slots=True)
-class _Codes:
+class _QuantizedWeights:
     """Quantized weights [inner, wide] of one direction, multiplied by floats that are quantized at run time."""
 
     weights: DynamicWeights
@@ -45,7 +45,7 @@ class _Codes:
         return product if bias is None else c.step("add", [product, bias])
 
 
-_Matrix = _Reals | _Codes
+_Matrix = _FloatWeights | _QuantizedWeights
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ def _gru(cell: _Cell, inputs: int, states: Sequence[int]) -> list[int]:
     if c.flag("linear_before_reset"):
         own_z, own_r, own_h = cell.parts(cell.of_hidden(hidden))
     else:
-        assert isinstance(cell.recurrent, _Reals)
+        assert isinstance(cell.recurrent, _FloatWeights)
         both, last = c.nodes(
             "split",
             [cell.recurrent.weights],
@@ -218,7 +218,7 @@ def _check(c: NodeConversion, x: int, gates: int, directions: int) -> None:
     shape, hidden = c.shape(x), _hidden(c)
     weights, recurrent = c.shape(c.real("W")), c.shape(c.real("R"))
     sizes = (*shape[2:], gates * hidden), (hidden, gates * hidden)
-    wanted = [(directions, *(size if _has_codes(c) else size[::-1])) for size in sizes]
+    wanted = [(directions, *(size if _is_quantized(c) else size[::-1])) for size in sizes]
     c.require(
         len(shape) == 3 and [weights, recurrent] == wanted,
         f"W {list(weights)} and R {list(recurrent)} do not fit X {list(shape)} in {directions} directions",
@@ -231,7 +231,7 @@ def _check(c: NodeConversion, x: int, gates: int, directions: int) -> None:
     c.require(not c.flag("input_forget"), "npusim has no coupled gates (input_forget)")
 
 
-def _has_codes(c: NodeConversion) -> bool:
+def _is_quantized(c: NodeConversion) -> bool:
     """Return whether weights are quantized, [directions, inner, wide] instead of [directions, wide, inner]."""
     return c.source.operation == _DYNAMIC
 
@@ -240,15 +240,15 @@ def _hidden(c: NodeConversion) -> int:
     """Return the number of hidden states."""
     shapes = [c.shape(c.real(name)) for name in ("X", "W", "R")]
     c.require({len(shape) for shape in shapes} == {3}, "X, W and R must have 3 axes")
-    return shapes[2][1 if _has_codes(c) else 2]
+    return shapes[2][1 if _is_quantized(c) else 2]
 
 
 def _matrix(c: NodeConversion, name: str, number: int, wide: int, inner: int) -> _Matrix:
     """Return the weights of a direction."""
-    if not _has_codes(c):
+    if not _is_quantized(c):
         weights = _one(c, name, number, (wide, inner))
         assert weights is not None
-        return _Reals(weights)
+        return _FloatWeights(weights)
     codes, scale, zero = (c.value(f"{name}{part}")[number] for part in ("", "_scale", "_zero_point"))
     scale, zero = scale.reshape(-1), zero.reshape(-1)
     for array in (scale, zero):
@@ -256,7 +256,7 @@ def _matrix(c: NodeConversion, name: str, number: int, wide: int, inner: int) ->
             array.size in (1, wide), f"{name} has {array.size} scales or zero points for {wide} columns"
         )
     numbers = c.constant(scale if scale.size > 1 else scale.reshape(()))
-    return _Codes(DynamicWeights(c.constant(codes), numbers, zero))
+    return _QuantizedWeights(DynamicWeights(c.constant(codes), numbers, zero))
 
 
 def _one(c: NodeConversion, name: str, number: int, size: tuple[int, ...]) -> int | None:
@@ -341,7 +341,8 @@ def _goes_on(c: NodeConversion, at: int, batch: int) -> int | None:
     if known is not None and bool(np.all(np.asarray(known) > at)):
         return None
     c.require(
-        not _has_codes(c), "sequences must go through all steps: what is quantized together depends on them"
+        not _is_quantized(c),
+        "sequences must go through all steps: what is quantized together depends on them",
     )
     return c.reshaped(c.step("greater", [lengths, c.scalar(at, lengths)], "bool"), (batch, 1))
 

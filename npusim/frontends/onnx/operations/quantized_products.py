@@ -287,10 +287,10 @@ def _qgemm(c: NodeConversion) -> Sequence[int]:
 
 
 def _matmul_to_float(c: NodeConversion) -> Sequence[int]:
-    return [_plus_bias(c, product_in_reals(c, ("A", "a"), ("B", "b")))]
+    return [_plus_bias(c, product_in_floats(c, ("A", "a"), ("B", "b")))]
 
 
-def product_in_reals(c: NodeConversion, first: tuple[str, str], second: tuple[str, str]) -> int:
+def product_in_floats(c: NodeConversion, first: tuple[str, str], second: tuple[str, str]) -> int:
     """Return f32(f32(sum) * f32(sx * sw)) of two inputs, given the prefixes of their scales' and zero points' names."""
     a, b, shape = _factors(c, *(c.plainly(c.real(name)) for name, _ in (first, second)))
     left, right = (

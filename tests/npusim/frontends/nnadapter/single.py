@@ -40,7 +40,7 @@ def piece(
     *arguments: Any,
     types: Sequence[OperandType | None] = (),
     outputs: Sequence[OperandType] | None = None,
-    in_reals: bool = False,
+    all_in_float: bool = False,
     listed: bool = False,
 ) -> PieceGraph:
     """The graph of an operation, by its method's name, whose inputs have values' shapes.
@@ -59,7 +59,7 @@ def piece(
     model.identify(inputs, results if isinstance(results, tuple) else (results,))
     model.finish()
     network = model.network()
-    return network.piece(range(len(network.steps)), in_reals=in_reals)
+    return network.piece(range(len(network.steps)), all_in_float=all_in_float)
 
 
 def run(

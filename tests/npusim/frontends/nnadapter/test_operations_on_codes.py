@@ -139,11 +139,11 @@ def test_dequantize(kind: OperandType) -> None:
 def test_the_builtin_device_computes_on_reals_and_cuts_off() -> None:
     """0.7 + 0.7 in steps of 1/2 is 2.8, cut off 2; -7 is no code below -127 / 16."""
     kind, output = coded(0.1, [2]), coded(0.5)
-    found = piece("add", [np.int8([7, -7])] * 2, types=[kind] * 2, outputs=[output], in_reals=True).graph
+    found = piece("add", [np.int8([7, -7])] * 2, types=[kind] * 2, outputs=[output], all_in_float=True).graph
     assert [node.op for node in found.nodes] == ["dequantize", "dequantize", "add", "quantize"]
     values = [np.int8([7, -7])] * 2
-    assert run("add", values, types=[kind] * 2, outputs=[output], in_reals=True)[0].tolist() == [2, -2]
-    assert run("add", values, types=[kind] * 2, outputs=[coded(0.01)], in_reals=True)[0].tolist() == [
+    assert run("add", values, types=[kind] * 2, outputs=[output], all_in_float=True)[0].tolist() == [2, -2]
+    assert run("add", values, types=[kind] * 2, outputs=[coded(0.01)], all_in_float=True)[0].tolist() == [
         127,
         -127,
     ]
