@@ -121,7 +121,7 @@ _MANY_NODES = 64
 
 def _repeated(graph: Graph, hardware: Hardware) -> Program | None:
     """Return the program of a graph with many equal layers, from that of a few if it can; None for any other graph."""
-    if len(graph.nodes) < _MANY_NODES or all(each.data is not SIZE_ONLY for each in graph.tensors):
+    if len(graph.nodes) < _MANY_NODES or all(tensor.data is not SIZE_ONLY for tensor in graph.tensors):
         return None
     # Few graphs are large and have sized constants.
     from npusim.isa.program.repeat import remember_difference
@@ -191,14 +191,14 @@ def _schedule(residents: Residents) -> Schedule:
         host_calls=host_calls,
         buffers=tuple(
             BufferRecord(
-                each.name,
-                each.address,
-                each.size_bytes,
-                order.position(each.instructions[0]),
-                order.position(each.instructions[-1]),
+                buffer.name,
+                buffer.address,
+                buffer.size_bytes,
+                order.position(buffer.instructions[0]),
+                order.position(buffer.instructions[-1]),
             )
-            for each in placed.buffers
-            if each.instructions
+            for buffer in placed.buffers
+            if buffer.instructions
         ),
         images=memory.images,
         code_space=memory.code_space,
@@ -268,7 +268,7 @@ def _attempt(residents: Residents, chains: Mapping[int, Chain], weaves: Mapping[
 
 def _host_calls(network: Network, layout: MemoryLayout) -> dict[int, HostCall]:
     """Return the calls of host operators by node, in the order of execution."""
-    found = {}
+    calls = {}
     parts, latest = network.parts, -1
     for item in network.items:
         if isinstance(item.body, HostStep):
@@ -276,25 +276,25 @@ def _host_calls(network: Network, layout: MemoryLayout) -> dict[int, HostCall]:
                 layout.begin_part()  # for constants that the host reads
                 latest = part
             node = network.graph.nodes[item.node]
-            each, call = network.uses[item.node]
+            operator, call = network.uses[item.node]
             outputs = [layout.placement(tensor) for tensor in node.outputs]
-            found[item.node] = HostCall(
+            calls[item.node] = HostCall(
                 node.name,
-                each.name,
+                operator.name,
                 node.parameters.plain(),
                 host_placements(layout, node.inputs),
                 tuple(outputs),
-                _host_work(each, call),
+                _host_work(operator, call),
                 item.body.reason,
             )
-    if parts is not None and found:
+    if parts is not None and calls:
         layout.begin_part()  # for the other constants, in other rows than those of the last part
-    return found
+    return calls
 
 
-def _host_work(each: Operator, call: Call) -> Workload:
+def _host_work(operator: Operator, call: Call) -> Workload:
     """Return the work of a host call; a call that only renames bytes is a copy, if they could not be shared."""
-    work = each.workload(call)
+    work = operator.workload(call)
     return move(call) if work.kind == "free" else work
 
 
@@ -304,17 +304,17 @@ def _layers(graph: Graph, uses: Sequence[tuple[Operator, Call]], timeline: Timel
     for instruction, layer in zip(timeline.instructions, timeline.layers, strict=True):
         units[layer].add(instruction.unit)
     layers = []
-    for node, (each, call), used in zip(graph.nodes, uses, units, strict=True):
-        working = sorted(used, key=lambda each: (not each.kind.advances, each))
+    for node, (operator, call), used in zip(graph.nodes, uses, units, strict=True):
+        working = sorted(used, key=lambda unit: (not unit.kind.advances, unit))
         unit = working[0].kind.name if working else "none"
         tensors = tuple(graph.tensors[index].name for index in node.outputs)
-        window = each.window(call) if each.window else None
+        window = operator.window(call) if operator.window else None
         layers.append(
             Layer(
                 node.name,
-                each.name,
+                operator.name,
                 unit,
-                each.workload(call),
+                operator.workload(call),
                 tensors,
                 input_shapes=tuple(
                     operand.shape

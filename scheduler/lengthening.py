@@ -74,18 +74,18 @@ def lengthened(program: Program, parts: Shortened, graph: Graph) -> Program:
     different = Different("their instructions differ")
     for grouped in (1, 2):
         of_group = parts.grouped(grouped)
-        found = None if of_group is None else equal_parts(program, of_group.size)
-        if of_group is not None and found is not None:
+        parts_found = None if of_group is None else equal_parts(program, of_group.size)
+        if of_group is not None and parts_found is not None:
             try:
-                return _lengthened(program, of_group, graph, found, grouped)
+                return _lengthened(program, of_group, graph, parts_found, grouped)
             except Different as apart:
                 different = apart
     raise different
 
 
-def _lengthened(program: Program, parts: Shortened, graph: Graph, found: Parts, grouped: int) -> Program:
+def _lengthened(program: Program, parts: Shortened, graph: Graph, alike: Parts, grouped: int) -> Program:
     """Return the whole program from equal parts. Raises Different if what these access is not apart in memory."""
-    short, equal = aligned(program, found, program.hardware.port_timing(Space.DRAM).stripe_bytes)
+    short, equal = aligned(program, alike, program.hardware.port_timing(Space.DRAM).stripe_bytes)
     ranges = ranges_of(short, equal)
     if ranges is None:
         raise Different("their data is not in separate DRAM rows, whole stripes apart")
@@ -152,17 +152,17 @@ class _Places:
             later = (number - short) // parts.size
             if tensor not in self._known:
                 node = graph.nodes[short]
-                found = node.outputs[position] if position >= 0 else node.inputs[~position]
-                assert found is not None
-                like = found
-        place, each = self._known[like], graph.tensors[tensor]
+                tensor_number = node.outputs[position] if position >= 0 else node.inputs[~position]
+                assert tensor_number is not None
+                like = tensor_number
+        place, own = self._known[like], graph.tensors[tensor]
         address = place.address
         for one in self._repeat.ranges:
             if one.space == place.space and one.first <= place.address < self._end(one):
                 address += one.step * later
             elif one.space == place.space and place.address >= self._end(one):
                 address += one.step * self._repeat.copies
-        return Placement(each.name, each.type, address, place.space, each.from_reals)
+        return Placement(own.name, own.type, address, place.space, own.from_reals)
 
     def _end(self, one: Range) -> int:
         """Return the end of a range with the parts behind the equal ones."""

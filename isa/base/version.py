@@ -86,7 +86,7 @@ def _sources() -> Iterator[tuple[str, str]]:
     for place, prefix in places.items():
         top = os.path.join(SOURCES, place)
         for folder, below, names in os.walk(top):
-            below[:] = [each for each in below if each != "__pycache__"]
+            below[:] = [entry for entry in below if entry != "__pycache__"]
             inside = os.path.relpath(folder, top)
             for name in names:
                 yield prefix + os.path.normpath(os.path.join(inside, name)), os.path.join(folder, name)

@@ -157,7 +157,9 @@ def encode_all(
         lanes[positions] = words
     code.flags.writeable = False
     pairs = zip(instructions, waits, strict=True)
-    _DECODED.put(code, tuple([_layout_of(type(each)).waiting(each, needed) for each, needed in pairs]))
+    _DECODED.put(
+        code, tuple([_layout_of(type(encoded)).waiting(encoded, needed) for encoded, needed in pairs])
+    )
     return code
 
 

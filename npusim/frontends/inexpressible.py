@@ -92,10 +92,14 @@ def _compare(wanted: Graph, read: Graph, refusals: Refusals, format: str) -> Non
 
 def _difference(wanted: Graph, ours: Node, read: Graph, theirs: Node, format: str) -> str | None:
     """Return what differs between a node and the node read back; None if nothing does."""
-    here, there = vars(ours.parameters), vars(theirs.parameters)
-    names = [name for name in here if _stored(here[name]) != _stored(there.get(name))]
+    our_parameters, their_parameters = vars(ours.parameters), vars(theirs.parameters)
+    names = [
+        name
+        for name in our_parameters
+        if _stored(our_parameters[name]) != _stored(their_parameters.get(name))
+    ]
     if names:
-        shown = ", ".join(f"{name} = {_value(here[name])}" for name in names[:_SHOWN])
+        shown = ", ".join(f"{name} = {_value(our_parameters[name])}" for name in names[:_SHOWN])
         return f"{format}'s {ours.op} has no {shown}"
     # Results that the written graph does not have may differ.
     results = zip_longest(ours.outputs, theirs.outputs[: len(ours.outputs)])

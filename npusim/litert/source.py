@@ -34,10 +34,10 @@ class Source(NamedTuple):
 
 def require_version() -> None:
     """Raise NpusimError for a version of LiteRT whose structures are not known."""
-    found = installed_version()
-    if found and found.split(".")[0] != _MAJOR:
+    installed = installed_version()
+    if installed and installed.split(".")[0] != _MAJOR:
         raise NpusimError(
-            f"npusim.litert: {PACKAGE} {found} is installed, the delegate knows the structures of {_MAJOR}.x: "
+            f"npusim.litert: {PACKAGE} {installed} is installed, the delegate knows the structures of {_MAJOR}.x: "
             f"pip install {PACKAGE}=={TRIED}"
         )
 

@@ -108,7 +108,7 @@ class LocalProcesses:
             except BaseException as fault:
                 done.put(fault)
 
-        threads = [threading.Thread(target=serve, args=(each,), daemon=True) for each in self._workers]
+        threads = [threading.Thread(target=serve, args=(process,), daemon=True) for process in self._workers]
         for thread in threads:
             thread.start()
         try:

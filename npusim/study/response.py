@@ -129,13 +129,13 @@ class _Basis:
         self.pairs = list(combinations(range(count), 2))
         most = min(MOST_WAVES, max(1, MOST_FEATURES // max(count, 1)))
         waves = [min(axis.levels - 1, most) for axis in axes]
-        self.waves = [_waves(axis, each) for axis, each in zip(axes, waves, strict=True)]
+        self.waves = [_waves(axis, count) for axis, count in zip(axes, waves, strict=True)]
         room = max(0.0, MOST_FEATURES - sum(waves)) / max(len(self.pairs), 1)
         most = int(room**0.5) or int(room >= LEAST_ROOM)
-        self.paired = [min(each, most) for each in waves] if most else []
+        self.paired = [min(count, most) for count in waves] if most else []
         widths = [self.paired[i] * self.paired[j] for i, j in self.pairs] if most else []
         self.ends = np.cumsum([1, *waves, *widths]).tolist()
-        self.told = [_grouped(axis, each) for axis, each in zip(axes, self.waves, strict=True)]
+        self.told = [_grouped(axis, wave) for axis, wave in zip(axes, self.waves, strict=True)]
 
     @property
     def size(self) -> int:

@@ -163,7 +163,7 @@ class _Children:
     def __call__(self, study: Any, search_space: Mapping[str, Any], parents: Sequence[Any]) -> dict[str, int]:
         """Return the indices of a new point's values. parents: the best first."""
         known = {trial.number: self._indices(trial) for trial in parents}
-        self._made.update(self._space.number(each) for each in known.values())
+        self._made.update(self._space.number(setting) for setting in known.values())
         ranked = list(known.values())
         for _ in range(self.TRIES):
             child = self._mutated(self._crossed(self._parent(ranked), self._parent(ranked)))

@@ -96,9 +96,11 @@ def sensitivities(space: Space, records: Sequence[Record]) -> list[Sensitivity]:
     settings = [space.point(record.point) for record in computed]
     failed = [space.point(record.point) for record in records if record.reason]
     place = {axis.path: {value: at for at, value in enumerate(_values(axis))} for axis in axes}
-    places = np.array([[place[axis.path][each[axis.path]] for axis in axes] for each in settings], np.int64)
+    places = np.array(
+        [[place[axis.path][setting[axis.path]] for axis in axes] for setting in settings], np.int64
+    )
     values = np.array(
-        [[record.values[each.key] for each in space.objectives] for record in computed], np.float64
+        [[record.values[objective.key] for objective in space.objectives] for record in computed], np.float64
     )
     models = response.responses(
         [response.Axis(len(axis.values), axis.ordered, _groups(axis)) for axis in axes], places, values
@@ -120,16 +122,16 @@ def _sensitivity(
     settings: Sequence[Mapping[str, Any]],
     failed: Sequence[Mapping[str, Any]],
 ) -> Sensitivity:
-    points = Counter(each[axis.path] for each in settings)
-    without = Counter(each[axis.path] for each in failed)
+    points = Counter(setting[axis.path] for setting in settings)
+    without = Counter(setting[axis.path] for setting in failed)
     numbers = zip(model.means[at].tolist(), model.lows[at].tolist(), model.highs[at].tolist(), strict=True)
     every_value = _values(axis)
     levels = []
     for group, of in zip(_groups(axis), numbers, strict=True):
-        values = tuple(every_value[each] for each in group)
-        count = sum(points[each] for each in values)
+        values = tuple(every_value[place] for place in group)
+        count = sum(points[value] for value in values)
         statistics = of if count >= FEWEST_OF_A_VALUE else (None, None, None)
-        levels.append(Level(values, count, sum(without[each] for each in values), *statistics))
+        levels.append(Level(values, count, sum(without[value] for value in values), *statistics))
     return Sensitivity(
         axis.path,
         objective,
@@ -160,13 +162,15 @@ def ranked(all_effects: Sequence[Sensitivity]) -> list[tuple[Sensitivity, ...]]:
     Only simulated objectives count, if there are any: an area follows from the parameters without a run.
     """
     by_parameter: dict[str, list[Sensitivity]] = {}
-    for objective in dict.fromkeys(each.objective for each in all_effects):
-        for each in all_effects:
-            if each.objective == objective:
-                by_parameter.setdefault(each.parameter, []).append(each)
+    for objective in dict.fromkeys(effect.objective for effect in all_effects):
+        for effect in all_effects:
+            if effect.objective == objective:
+                by_parameter.setdefault(effect.parameter, []).append(effect)
     rows = [tuple(effects) for effects in by_parameter.values()]
     simulated = [row for row in map(_simulated, rows) if row]
-    return sorted(rows, key=lambda row: -max(each.share for each in (simulated and _simulated(row)) or row))
+    return sorted(
+        rows, key=lambda row: -max(row_effect.share for row_effect in (simulated and _simulated(row)) or row)
+    )
 
 
 def _simulated(effects: Sequence[Sensitivity]) -> list[Sensitivity]:

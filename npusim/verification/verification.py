@@ -249,13 +249,13 @@ class _Walk:
             if any(number in needed and number not in known for number in before.outputs):
                 nodes.append(before)
                 needed.update(number for number in before.inputs if number is not None)
-        produced = {number for each in nodes for number in each.outputs}
+        produced = {number for computed_node in nodes for number in computed_node.outputs}
         if any(number not in known and number not in produced for number in needed):
             return _Alone({}, False, frozenset())
         operands = frozenset(self.graph.tensors[number].name for number in needed if number in theirs)
-        for each in reversed(nodes):
-            known |= zip(each.outputs, results(self.graph, each, known), strict=True)
-        in_float32 = any(each.parameters.rescale == "float32" for each in nodes)
+        for computed_node in reversed(nodes):
+            known |= zip(computed_node.outputs, results(self.graph, computed_node, known), strict=True)
+        in_float32 = any(computed_node.parameters.rescale == "float32" for computed_node in nodes)
         return _Alone({number: known[number] for number in node.outputs}, in_float32, operands)
 
     def _note(

@@ -77,14 +77,14 @@ class Row(NamedTuple):
 
 def effects(study: Study, parameters: Sequence[Parameter], objectives: Sequence[Value]) -> list[Row]:
     """Return a row per parameter, the one with the largest effect first; none if too few points have a result."""
-    by_path = {each.path: each for each in parameters}
+    by_path = {parameter.path: parameter for parameter in parameters}
     scales = {
         value.key: _Scale(
             [
-                each
+                entry
                 for effect in study.sensitivities
                 if effect.objective == value.key
-                for each in effect.levels
+                for entry in effect.levels
             ]
         )
         for value in objectives
@@ -208,7 +208,9 @@ def _bars(study: Study, parameter: Parameter) -> tuple[Bar, ...]:
         value = study.space.point(record.point)[parameter.path]
         on_front[value] += record.point in front
         standing[value, 2 if record.reason else 0 if study.within_limits(record) else 1] += 1
-    counts = {setting: tuple(standing[setting, how] for how in range(3)) for setting in parameter.levels}
+    counts = {
+        setting: tuple(standing[setting, outcome] for outcome in range(3)) for setting in parameter.levels
+    }
     most_front = max(on_front.values(), default=0) or 1
     most = max(map(sum, counts.values())) or 1
     return tuple(

@@ -87,29 +87,29 @@ def parallel(study: Study) -> Figure:
 
 def sensitivity(study: Study) -> Figure:
     """The effect of every parameter on every objective, by a model of all computed points."""
-    by_path = {each.path: each for each in study_columns.parameters(study)}
+    by_path = {parameter.path: parameter for parameter in study_columns.parameters(study)}
     rows = ranked(study.sensitivities)
     objectives = [value for value in study_columns.values(study) if value.goal]
     figure, axes = _figure(study, "What matters", len(objectives), len(rows), 1.9, same=True)
-    for at, each in enumerate(axes):
+    for at, panel in enumerate(axes):
         value, effect = objectives[at // len(rows)], rows[at % len(rows)][at // len(rows)]
         bars = [(place, known) for place, known in enumerate(effect.levels) if known.mean is not None]
         places = [place for place, _ in bars]
         means, lows, highs = (
             [value.amount(getattr(known, end)) for _, known in bars] for end in ("mean", "low", "high")
         )
-        each.vlines(places, lows, highs, color=LINE, linewidth=1, alpha=0.45)
-        each.plot(places, means, color=LINE, linewidth=1.4, marker="o", markersize=3)
-        each.set_title(words_of_share(effect), loc="right", fontsize=7.5, color=FAINT, pad=3)
+        panel.vlines(places, lows, highs, color=LINE, linewidth=1, alpha=0.45)
+        panel.plot(places, means, color=LINE, linewidth=1.4, marker="o", markersize=3)
+        panel.set_title(words_of_share(effect), loc="right", fontsize=7.5, color=FAINT, pad=3)
         levels = by_path[effect.parameter].levels
-        each.set_xticks([0, len(effect.levels) - 1], [level(levels[0]), level(levels[-1])], fontsize=7.5)
-        each.set_xlim(-0.3, len(effect.levels) - 0.7)
-        each.grid(True, axis="y", color=GRID)
+        panel.set_xticks([0, len(effect.levels) - 1], [level(levels[0]), level(levels[-1])], fontsize=7.5)
+        panel.set_xlim(-0.3, len(effect.levels) - 0.7)
+        panel.grid(True, axis="y", color=GRID)
         if at % len(rows) == 0:
-            each.set_ylabel(value.title, fontsize=8)
+            panel.set_ylabel(value.title, fontsize=8)
         if at >= len(axes) - len(rows):
-            each.set_xlabel(effect.parameter.replace(".", "\n", 1), fontsize=7.5)
-        each.tick_params(axis="y", labelsize=7.5)
+            panel.set_xlabel(effect.parameter.replace(".", "\n", 1), fontsize=7.5)
+        panel.tick_params(axis="y", labelsize=7.5)
     return figure
 
 

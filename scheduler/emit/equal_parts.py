@@ -150,15 +150,15 @@ def _first_equal(calls: Sequence[HostCall]) -> list[int]:
     """Return for each host call the first one that is equal but for names and addresses outside of the scratchpad."""
     plain = [replace(_with_places(call, _plain), name="") for call in calls]
     firsts: dict[str, list[int]] = {}
-    found = []
+    first_parts = []
     for number, call in enumerate(plain):
         # Parameters cannot be hashed, so calls are compared with the different ones of their operator.
         others = firsts.setdefault(call.op, [])
         first = next((other for other in others if plain[other] == call), number)
         if first == number:
             others.append(number)
-        found.append(first)
-    return found
+        first_parts.append(first)
+    return first_parts
 
 
 def _plain(place: Placement) -> Placement:
@@ -169,7 +169,7 @@ def _plain(place: Placement) -> Placement:
 def _completed(program: Program) -> Numbers:
     """Return how many instructions of each unit precede each instruction, [n + 1, units]."""
     done = np.zeros((len(program.code) + 1, len(PRODUCERS)), np.int64)
-    units = np.array([each.unit for each in decode_all(program.code)])
+    units = np.array([instruction.unit for instruction in decode_all(program.code)])
     for unit in PRODUCERS:
         done[1:, unit] = np.cumsum(units == unit)
     return done
@@ -210,15 +210,17 @@ def aligned(program: Program, parts: Parts, stripe_bytes: int) -> tuple[Program,
 
     buffers = tuple(
         replace(
-            each,
-            first_instruction=moved(each.first_instruction),
-            last_instruction=moved(each.last_instruction),
+            buffer,
+            first_instruction=moved(buffer.first_instruction),
+            last_instruction=moved(buffer.last_instruction),
         )
-        for each in program.buffers
+        for buffer in program.buffers
     )
-    made = replace(program, code=code, layer_of=layer_of, buffers=buffers)
-    made = replace(made, dram_size_bytes=made.code_address + made.code_size_bytes)
-    return made, Parts(parts.first + 1, parts.size + 1, parts.number)
+    moved_program = replace(program, code=code, layer_of=layer_of, buffers=buffers)
+    moved_program = replace(
+        moved_program, dram_size_bytes=moved_program.code_address + moved_program.code_size_bytes
+    )
+    return moved_program, Parts(parts.first + 1, parts.size + 1, parts.number)
 
 
 def ranges_of(program: Program, parts: Parts) -> tuple[Range, ...] | None:
@@ -231,8 +233,12 @@ def ranges_of(program: Program, parts: Parts) -> tuple[Range, ...] | None:
     hardware = program.hardware
     context = program.context
     accesses: list[list[tuple[int, int, int]]] = [
-        [(each.space, each.address, each.end) for each in (*reads, *writes) if each.space != Space.SCRATCHPAD]
-        for reads, writes in (each.regions(context) for each in decode_all(program.code))
+        [
+            (region.space, region.address, region.end)
+            for region in (*reads, *writes)
+            if region.space != Space.SCRATCHPAD
+        ]
+        for reads, writes in (instruction.regions(context) for instruction in decode_all(program.code))
     ]
     begin = parts.end - parts.size
     stepped: list[tuple[int, int, int, int]] = []
@@ -241,34 +247,34 @@ def ranges_of(program: Program, parts: Parts) -> tuple[Range, ...] | None:
             accesses[position], accesses[position - parts.size], strict=True
         ):
             stepped.append((space, address, end, address - before))
-    found: list[Range] = []
+    ranges: list[Range] = []
     latest = None
     for space, address, end, step in sorted(stepped):
         if latest == (space, step):
             if step:
-                found[-1] = found[-1]._replace(end=max(found[-1].end, end))
+                ranges[-1] = ranges[-1]._replace(end=max(ranges[-1].end, end))
         elif step:
-            found.append(Range(space, address - (parts.number - 1) * step, address, end, step))
+            ranges.append(Range(space, address - (parts.number - 1) * step, address, end, step))
         latest = space, step
-    for each in found:
-        if each.step < 0 or each.step % hardware.port_timing(Space(each.space)).stripe_bytes:
+    for range_ in ranges:
+        if range_.step < 0 or range_.step % hardware.port_timing(Space(range_.space)).stripe_bytes:
             return None
     fixed = [(space, address, end) for space, address, end, step in stepped if not step]
     earlier = [access for of_one in accesses[:begin] for access in of_one]
     later = [access for of_one in accesses[parts.end :] for access in of_one]
-    for each in found:
-        row = hardware.port_timing(Space(each.space)).row_bytes
-        low, high = each.first // row * row, -(-each.end // row) * row
-        others = [(other.space, other.first, other.end) for other in found if other is not each]
+    for range_ in ranges:
+        row = hardware.port_timing(Space(range_.space)).row_bytes
+        low, high = range_.first // row * row, -(-range_.end // row) * row
+        others = [(other.space, other.first, other.end) for other in ranges if other is not range_]
         # What is used before the parts may lie behind the range, where its address changes, but not in its last row.
         unclear = [
             *(access for access in (*fixed, *others) if access[1] < high and access[2] > low),
-            *(access for access in earlier if access[1] < high and access[2] > each.end),
-            *(access for access in later if access[1] < each.last and access[2] > each.first),
+            *(access for access in earlier if access[1] < high and access[2] > range_.end),
+            *(access for access in later if access[1] < range_.last and access[2] > range_.first),
         ]
-        if any(space == each.space for space, _, _ in unclear):
+        if any(space == range_.space for space, _, _ in unclear):
             return None
-    return tuple(found)
+    return tuple(ranges)
 
 
 def whole_program(repeat: Repeat) -> Program:
@@ -301,10 +307,10 @@ def whole_program(repeat: Repeat) -> Program:
     at, numbers = _calls(code)
     code[at] = with_column(Call, code[at], "index", np.arange(len(at)))
     code.flags.writeable = False
-    added = sum(each.step for each in repeat.ranges) * copies
+    added = sum(range_.step for range_ in repeat.ranges) * copies
     images = tuple(_lengthened_image(repeat, image) for image in short.images)
     constants = replace(short.constants, size_bytes=sum(image.size_bytes for image in images))  # type: ignore[type-var]
-    made = replace(
+    whole = replace(
         short,
         code=code,
         layer_of=(short.layer_of[positions] + copy * repeat.layers).astype(np.uint32),
@@ -314,7 +320,7 @@ def whole_program(repeat: Repeat) -> Program:
         host_calls=_host_calls(repeat, numbers, copy[at]),
         buffers=tuple(_buffers(repeat)),
     )
-    return replace(made, dram_size_bytes=made.code_address + made.code_size_bytes)
+    return replace(whole, dram_size_bytes=whole.code_address + whole.code_size_bytes)
 
 
 def with_fewer_parts(repeat: Repeat) -> Repeat:
@@ -332,13 +338,13 @@ def with_fewer_parts(repeat: Repeat) -> Repeat:
         ),
         number=FEWEST,
         copies=repeat.copies + removed,
-        ranges=tuple(_with_fewer_parts(each, repeat.ranges, removed) for each in repeat.ranges),
+        ranges=tuple(_with_fewer_parts(range_, repeat.ranges, removed) for range_ in repeat.ranges),
     )
 
 
 def _with_fewer_parts(range_: Range, ranges: Sequence[Range], removed: int) -> Range:
     """Return an address range as it is after `removed` parts were taken out of all ranges of its memory."""
-    below = sum(each.step for each in ranges if each.space == range_.space and each.end <= range_.first)
+    below = sum(other.step for other in ranges if other.space == range_.space and other.end <= range_.first)
     first, last = range_.first - removed * below, range_.last - removed * (below + range_.step)
     return range_._replace(first=first, last=last, end=range_.end - removed * (below + range_.step))
 
@@ -349,11 +355,11 @@ def _offsets(repeat: Repeat, spaces: Numbers, addresses: Numbers, copy: Numbers)
     copy: how many copies of the last part precede the instruction, its own included.
     """
     offsets = np.zeros_like(addresses)
-    for each in repeat.ranges:
-        inside = (addresses >= each.first) & (addresses < each.end)
-        above = addresses >= each.end
+    for range_ in repeat.ranges:
+        inside = (addresses >= range_.first) & (addresses < range_.end)
+        above = addresses >= range_.end
         steps = np.where(above, repeat.copies, np.where(inside, copy, 0))
-        offsets += np.where(spaces == each.space, steps * each.step, 0)
+        offsets += np.where(spaces == range_.space, steps * range_.step, 0)
     return offsets
 
 

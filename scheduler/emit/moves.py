@@ -92,16 +92,16 @@ def plan_copy(
         return best
     limit = min(best.cycles * (1 - _LEAST_GAIN), best.cycles - _LEAST_GAIN_CYCLES)
     for block in _blocks(loops, size, burst_bytes, hardware):
-        found = _in_blocks(loops, size, block, spaces)
-        if not found or len(found) > _MOST_COPIES:
+        pieces = _in_blocks(loops, size, block, spaces)
+        if not pieces or len(pieces) > _MOST_COPIES:
             continue
         cycles = 0.0
-        for piece in found:
+        for piece in pieces:
             cycles += _cycles(piece, fill, spaces, hardware)
             if cycles >= limit:
                 break
         else:
-            best, limit = Plan(tuple(found), cycles), cycles
+            best, limit = Plan(tuple(pieces), cycles), cycles
     return best
 
 
@@ -141,7 +141,7 @@ def _blocks(
     """
     places = range(len(loops))
     by_source, by_target = (sorted(places, key=lambda place: abs(loops[place][side])) for side in (1, 2))
-    words = {-(-each // size) for each in (burst_bytes, hardware.dma.port_bytes_per_cycle)}
+    words = {-(-width // size) for width in (burst_bytes, hardware.dma.port_bytes_per_cycle)}
     seen = set()
     most = hardware.dma.block_bytes // size
     while most >= _SMALLEST_BLOCK:

@@ -179,14 +179,16 @@ class SlotBuilder:
                 self.memory.take(self.layout.address(root), storages[root].size_bytes, 0, plans[-1].last)
         roots = self.residents.roots.difference(self._operands.links)
         for root in sorted(roots, key=lambda r: (-storages[r].size_bytes, r)):
-            each = storages[root]
-            first = plans[max(each.first, 0)].first
-            if each.from_dram:
-                reader = self._sharing.first_uses.get(root, max(each.first, 0))
-                first = max(self._operands.written(each, reader), plans[reader].first - self._lead_slots)
-            last = max(plans[min(each.last, len(plans) - 1)].last, first)
-            address = self.layout.address(root) if each.pinned else self._place_resident(each, first, last)
-            buffer = Buffer(each.name, each.size_bytes, first, last, address or 0, True)
+            storage = storages[root]
+            first = plans[max(storage.first, 0)].first
+            if storage.from_dram:
+                reader = self._sharing.first_uses.get(root, max(storage.first, 0))
+                first = max(self._operands.written(storage, reader), plans[reader].first - self._lead_slots)
+            last = max(plans[min(storage.last, len(plans) - 1)].last, first)
+            address = (
+                self.layout.address(root) if storage.pinned else self._place_resident(storage, first, last)
+            )
+            buffer = Buffer(storage.name, storage.size_bytes, first, last, address or 0, True)
             if address is None:
                 raise DoesNotFit(self.item_of_slot[first])
             self._operands.resident[root] = buffer
@@ -243,7 +245,7 @@ class SlotBuilder:
                     if linked:
                         operands.links[parts[0][0]].append(target)
                 targets.append(_Target(work.outputs[position], target, place))
-            chosen = [each[number] for each in inputs]
+            chosen = [of_operand[number] for of_operand in inputs]
             fixed = (constants[number], weights[number])
             used = [held.buffer for held in (*chosen, *fixed) if held.buffer is not None]
             emit = partial(self._emit, work, tile, chosen, fixed, targets)
@@ -303,7 +305,7 @@ class SlotBuilder:
         # Runs shorter than the port waste transfer cycles, so blocks of them may be faster.
         if tile.channels < self.hardware.dma.port_bytes_per_cycle:
             pieces = plan_copy(counts, strides, spaces, self.hardware).pieces
-        return [each.copy(self._store_channel, spaces, ends) for each in pieces]
+        return [piece.copy(self._store_channel, spaces, ends) for piece in pieces]
 
     # Moves and host calls.
 

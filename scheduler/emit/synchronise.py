@@ -168,7 +168,7 @@ def ordered(timeline: Timeline, context: Context) -> Ordered:
     waits = synchronise(timeline.instructions, context, timeline.behind)
     front_end = context.hardware.front_end
     layer_cycles, to_prepare = front_end.layer_cycles, front_end.layer_cycles + front_end.inference_cycles
-    if not to_prepare and all(len(each) <= WAITS for each in waits):
+    if not to_prepare and all(len(own_waits) <= WAITS for own_waits in waits):
         return Ordered(timeline.instructions, timeline.layers, waits, [])
     result = Ordered([], [], [], [])
     prepared: set[int] = set()
@@ -213,7 +213,9 @@ def synchronise(
     waits_of: list[Waits] = []
     for index, instruction in enumerate(instructions):
         unit = int(instruction.unit)
-        reads, writes = ([(each, each.end) for each in regions] for regions in instruction.regions(context))
+        reads, writes = (
+            [(touched, touched.end) for touched in regions] for regions in instruction.regions(context)
+        )
         known = list(certain_of_unit[unit])
         certain = [of_unit[u][known[u] - 1] if known[u] else -1 for u in range(width)]
         clashes = {

@@ -135,17 +135,17 @@ def _lengths(constants: Constants, skips: bool) -> Lengths:
     if first % GROUP or (last % GROUP and last < whole.size):
         return lengths(weights, constants.zero_point, skips)
     groups = slice(first // GROUP, -(-last // GROUP))
-    return Lengths(*(each[groups] for each in _tensor_lengths(whole, constants.zero_point, skips)))
+    return Lengths(*(of_group[groups] for of_group in _tensor_lengths(whole, constants.zero_point, skips)))
 
 
 def share(constants: Constants, skips: bool = False) -> float:
     """Estimate the bytes of a packed weight, at most 1, from evenly spread groups of weights."""
-    found, weights = _lengths(constants, skips), constants.weights
+    all_lengths, weights = _lengths(constants, skips), constants.weights
     groups = 0 if weights is None else weights.size // GROUP
     if groups == 0:
-        return min(found.packed_bytes() / max(0 if weights is None else weights.size, 1), 1.0)
+        return min(all_lengths.packed_bytes() / max(0 if weights is None else weights.size, 1), 1.0)
     step = -(-groups // _SAMPLES)
-    chosen = Lengths(*(each[:groups:step] for each in found))
+    chosen = Lengths(*(by_group[:groups:step] for by_group in all_lengths))
     return min((chosen.packed_bytes() - HEADER_BYTES) / (len(chosen.low_bytes) * GROUP), 1.0)
 
 
@@ -228,7 +228,9 @@ class TileCosts:
             context = Context(self.hardware)
             whole = key == (self.work.rows, self.work.channels)
             instructions = self._whole if whole else self._instructions(rows, channels)
-            cycles = self._tables.cycles[key] = sum([each.cost(context).cycles for each in instructions])
+            cycles = self._tables.cycles[key] = sum(
+                [instruction.cost(context).cycles for instruction in instructions]
+            )
         return cycles
 
     def key(self, pack: bool) -> Hashable:
@@ -252,7 +254,7 @@ class TileCosts:
         work, context = self.work, Context(self.hardware)
         if not work.channel_step or not work.constant_bytes(0, work.channels):
             return False
-        if any(each.rereads(context) for each in self._whole):
+        if any(instruction.rereads(context) for instruction in self._whole):
             return False
         arriving = self.transfers.cycles(self.transfers.constants, self.constant_traffic(pack))
         # If one tile takes all channels, it starts after all constants have arrived. Require that the transfer takes
@@ -269,7 +271,7 @@ class TileCosts:
     def _nowhere(self) -> TileAddresses:
         """Dummy addresses, with the strides of operands that are stored whole."""
         work = self.work
-        row_bytes = tuple([each.row_bytes for each, _ in work.inputs])
+        row_bytes = tuple([operand.row_bytes for operand, _ in work.inputs])
         outputs = tuple([Written(0, rows.row_bytes, work.channels) for rows in work.outputs])
         weight_row_bytes = 0 if work.weights is None else work.weights.row_bytes
         inputs = (0,) * len(row_bytes)
@@ -328,7 +330,7 @@ class TileCosts:
             ranges = self._tables.channels[key] = _Channels(
                 spans,
                 sum([count for _, count in spans]),
-                sum([count * aligned(work.constant_bytes(0, each)) for each, count in spans]),
+                sum([count * aligned(work.constant_bytes(0, channels)) for channels, count in spans]),
                 aligned(work.constant_bytes(0, min(cut.channel_step, work.channels))),
             )
         return ranges

@@ -139,17 +139,17 @@ def cuts(work: Work, residency: Residency, last_resort: bool = False) -> Iterato
     while finest and channel_steps[-1] > finest:
         channel_steps.append(max(channel_steps[-1] // 2, finest))
     for row_step in row_steps:
-        found = []
+        candidates = []
         for step in channel_steps:
             if row_step >= work.rows:
-                found.append(Cut(row_step, step, True, False))
+                candidates.append(Cut(row_step, step, True, False))
             elif step >= work.channels:
-                found.append(Cut(row_step, step, False, True))
+                candidates.append(Cut(row_step, step, False, True))
             else:
-                found.append(Cut(row_step, step, True, False))
-                found.append(Cut(row_step, step, False, True))
-                found.append(Cut(row_step, step, False, False))
-        yield found
+                candidates.append(Cut(row_step, step, True, False))
+                candidates.append(Cut(row_step, step, False, True))
+                candidates.append(Cut(row_step, step, False, False))
+        yield candidates
 
 
 _Value = TypeVar("_Value")
@@ -205,7 +205,7 @@ class Choices:
 
     def key(self) -> tuple[object, ...]:
         """Return a hashable key that is the same for equal choices."""
-        values = (getattr(self, each.name) for each in fields(self))
+        values = (getattr(self, member.name) for member in fields(self))
         return tuple(
             tuple(sorted(value.items())) if isinstance(value, Mapping) else value for value in values
         )

@@ -47,22 +47,22 @@ def linked(
 
     Raises GraphError for an output that is a constant without data.
     """
-    made = _Linking(Windows(hardware), {})
+    linking = _Linking(Windows(hardware), {})
     steps: list[Step] = []
     before: Part | None = None
     for part in parts:
         handover = before is not None and part.device != before.device and not _meets_host(before, part)
-        steps += made.take(part, f"{name}/{len(made.windows.programs)}", handover and _runs(part))
+        steps += linking.take(part, f"{name}/{len(linking.windows.programs)}", handover and _runs(part))
         before = part if _runs(part) else before
     return Executable(
         name,
         hardware,
-        tuple(made.windows.programs),
+        tuple(linking.windows.programs),
         tuple(steps),
-        tuple(made.place(number, tensor) for number, tensor in inputs),
-        tuple(made.place(number, tensor) for number, tensor in outputs),
-        made.windows.states(),
-        bytes(made.windows.values),
+        tuple(linking.place(number, tensor) for number, tensor in inputs),
+        tuple(linking.place(number, tensor) for number, tensor in outputs),
+        linking.windows.states(),
+        bytes(linking.windows.values),
     )
 
 

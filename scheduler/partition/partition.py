@@ -81,13 +81,13 @@ def partition(graph: Graph, hardware: Hardware, compiled: Callable[[Graph], Prog
     is read and updated in different segments. Also raises whatever `compiled` raises.
     """
     windows = Windows(hardware)
-    made = _Partition(windows, compiled)
+    parts = _Partition(windows, compiled)
     check_bound(graph)
     require_known(graph)
     places: Places = {}
-    steps = made.take(graph, graph.name, places)
+    steps = parts.take(graph, graph.name, places)
     inputs, outputs = (
-        tuple(made.place(graph, number, places) for number in ends) for ends in (graph.inputs, graph.outputs)
+        tuple(parts.place(graph, number, places) for number in ends) for ends in (graph.inputs, graph.outputs)
     )
     return Executable(
         graph.name,

@@ -76,7 +76,7 @@ def pieces(
         )
     order = next(order for done, order in orders if done == full)
     return tuple(
-        Piece(device, tuple(sorted(each for unit in _bits(taken) for each in parts[unit])))
+        Piece(device, tuple(sorted(operation for unit in _bits(taken) for operation in parts[unit])))
         for device, taken in order
     )
 
@@ -93,10 +93,12 @@ class _Units:
     ) -> None:
         self.devices = [devices[part[0]] for part in parts]
         unit_of = {operation: number for number, part in enumerate(parts) for operation in part}
-        writer = {tensor: number for number, each in enumerate(operations) for tensor in each.outputs}
+        writer = {
+            tensor: number for number, operation in enumerate(operations) for tensor in operation.outputs
+        }
         self.waits = [0] * len(parts)
-        for number, each in enumerate(operations):
-            for tensor in each.inputs:
+        for number, operation in enumerate(operations):
+            for tensor in operation.inputs:
                 if tensor in writer and unit_of[writer[tensor]] != unit_of[number]:
                     self.waits[unit_of[number]] |= 1 << unit_of[writer[tensor]]
         self.of_device = {
@@ -132,10 +134,10 @@ def _bits(number: int) -> list[int]:
 
 def _reach(operations: Sequence[Operation]) -> tuple[list[int], list[int]]:
     """Return, as bit sets, the operations that each operation depends on, and those that depend on it."""
-    writer = {tensor: number for number, each in enumerate(operations) for tensor in each.outputs}
+    writer = {tensor: number for number, operation in enumerate(operations) for tensor in operation.outputs}
     befores, afters = [0] * len(operations), [0] * len(operations)
-    for number, each in enumerate(operations):
-        for tensor in each.inputs:
+    for number, operation in enumerate(operations):
+        for tensor in operation.inputs:
             if tensor in writer:
                 befores[number] |= befores[writer[tensor]] | 1 << writer[tensor]
     for number in reversed(range(len(operations))):
@@ -167,7 +169,7 @@ def _circles(groups: Sequence[frozenset[int]], befores: Sequence[int]) -> list[f
             {other for other, its in enumerate(groups) if any(before >> number & 1 for number in its)}
         )
     for middle in range(len(groups)):  # transitive closure, by Warshall's algorithm
-        waits = [found | waits[middle] if middle in found else found for found in waits]
+        waits = [reached | waits[middle] if middle in reached else reached for reached in waits]
     return [
         group.union(*(groups[other] for other in waits[number] if number in waits[other]))
         for number, group in enumerate(groups)
@@ -176,8 +178,8 @@ def _circles(groups: Sequence[frozenset[int]], befores: Sequence[int]) -> list[f
 
 def _merged(groups: Sequence[frozenset[int]]) -> list[frozenset[int]]:
     """Unite groups that share members, so that the resulting groups are disjoint."""
-    found: list[frozenset[int]] = []
+    merged: list[frozenset[int]] = []
     for group in groups:
-        apart = [other for other in found if not other & group]
-        found = [*apart, group.union(*(other for other in found if other & group))]
-    return found
+        apart = [other for other in merged if not other & group]
+        merged = [*apart, group.union(*(other for other in merged if other & group))]
+    return merged

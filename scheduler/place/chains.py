@@ -100,7 +100,9 @@ def plan_chains(residents: Residents) -> dict[int, Chain]:
     index = 0
     while index < len(residents.sharing.items):
         band = chosen.get(index)
-        if band is None or any(residents.allowance(each).plain for each in range(index, index + band.length)):
+        if band is None or any(
+            residents.allowance(place).plain for place in range(index, index + band.length)
+        ):
             chain = _best_from(residents, index)
         else:
             chain = _chosen(residents, index, band)
@@ -186,10 +188,10 @@ def _link(residents: Residents, index: int, work: Work, following: Work, of_prod
         return None
     if positions[0] >= len(following.inputs):
         return None  # it is the second factor of products
-    (taken, needed), made = following.inputs[positions[0]], work.output
+    (taken, needed), written = following.inputs[positions[0]], work.output
     if max(work.entries, following.entries) > 1 and (needed is not same_rows or taken.by_columns):
         return None
-    if _rows_of_all(taken, following.entries) != _rows_of_all(made, work.entries):
+    if _rows_of_all(taken, following.entries) != _rows_of_all(written, work.entries):
         return None
     return Link(root, positions[0])
 

@@ -98,22 +98,22 @@ class MemoryLayout:
         self._maps = {space: _Map(_alignment(hardware, space)) for space in hardware.spaces}
         begins = {item: items[0] for items in together for item in items}
         ends = {item: items[-1] for items in together for item in items}
-        final = max((each.last for each in storages.values()), default=0)
+        final = max((storage.last for storage in storages.values()), default=0)
         wanted = [
-            (root, each)
-            for root, each in storages.items()
-            if not each.constant
+            (root, storage)
+            for root, storage in storages.items()
+            if not storage.constant
             and root not in states
-            and (root not in resident or each.from_dram or each.to_dram or each.pinned)
+            and (root not in resident or storage.from_dram or storage.to_dram or storage.pinned)
         ]
         # Largest first packs well; ties in graph order keep the layout reproducible.
-        for root, each in sorted(wanted, key=lambda pair: (-pair[1].size_bytes, pair[0])):
+        for root, storage in sorted(wanted, key=lambda pair: (-pair[1].size_bytes, pair[0])):
             place = self._maps[self.space(root)]
-            size = aligned(each.size_bytes, place.alignment)
+            size = aligned(storage.size_bytes, place.alignment)
             if sharing.network.parts is not None and self.space(root) != Space.SCRATCHPAD:
                 size = aligned(size, hardware.port_timing(self.space(root)).stripe_bytes)
-            first, last = begins.get(each.first, each.first), ends.get(each.last, each.last)
-            if root in ends_of_graph or each.pinned:
+            first, last = begins.get(storage.first, storage.first), ends.get(storage.last, storage.last)
+            if root in ends_of_graph or storage.pinned:
                 first, last = -1, final
             address = place.arena.place(size, first, last)
             assert address is not None
@@ -121,8 +121,8 @@ class MemoryLayout:
         if (parts := sharing.network.parts) is not None:
             # Constants that several equal parts read come first: within the first part they would displace its own.
             of_item = [(item.node - parts.begin) // parts.size for item in sharing.items]
-            for root, each in storages.items():
-                if each.constant and of_item[each.first] != of_item[each.last]:
+            for root, storage in storages.items():
+                if storage.constant and of_item[storage.first] != of_item[storage.last]:
                     self.address(root)
 
     def space(self, tensor: int) -> Space:
@@ -139,15 +139,17 @@ class MemoryLayout:
 
     def _content(self, root: int) -> Piece:
         """Return the bytes of a constant, or the initial bytes of a state tensor, which stand for the value 0."""
-        each = self._graph.tensors[root]
-        if each.array is not None:
-            return Piece(each.type.size_bytes, each.array.tobytes)
-        if each.constant:
-            return Piece(each.type.size_bytes, None, f'"{each.name}"')
+        tensor = self._graph.tensors[root]
+        if tensor.array is not None:
+            return Piece(tensor.type.size_bytes, tensor.array.tobytes)
+        if tensor.constant:
+            return Piece(tensor.type.size_bytes, None, f'"{tensor.name}"')
         if all(root != state.before for state in self._graph.states):
-            raise ValueError(f'tensor "{each.name}" has no place in a memory')
-        zero = each.type.quantization.zero_point if each.type.quantized and each.type.quantization else 0
-        start = np.full(each.type.shape, zero, each.type.numpy_dtype)
+            raise ValueError(f'tensor "{tensor.name}" has no place in a memory')
+        zero = (
+            tensor.type.quantization.zero_point if tensor.type.quantized and tensor.type.quantization else 0
+        )
+        start = np.full(tensor.type.shape, zero, tensor.type.numpy_dtype)
         return Piece(start.nbytes, start.tobytes)
 
     def chunk(self, key: object, content: Piece, spared_bytes: int = 0) -> int:
@@ -164,8 +166,8 @@ class MemoryLayout:
 
     def placement(self, tensor: int) -> Placement:
         """Return the placement of a tensor in its memory outside of the scratchpad."""
-        each = self._graph.tensors[tensor]
-        return Placement(each.name, each.type, self.address(tensor), self.space(tensor), each.from_reals)
+        held = self._graph.tensors[tensor]
+        return Placement(held.name, held.type, self.address(tensor), self.space(tensor), held.from_reals)
 
     def begin_part(self) -> None:
         """Let the constants that follow begin at the first row of the first bank, as those of each equal part do."""
@@ -192,18 +194,20 @@ class MemoryLayout:
                 MemoryImage(place.chunks_address, place.chunk_bytes, space) for space, place in filled.items()
             ),
             tuple(Area(space, end) for space, end in ends.items() if space >= FIRST_FURTHER),
-            tuple(Area(space, each.spared_bytes) for space, each in filled.items() if each.spared_bytes),
+            tuple(
+                Area(space, memory.spared_bytes) for space, memory in filled.items() if memory.spared_bytes
+            ),
             ends[Space.DRAM],
             code_space,
             code_address,
         )
 
     def _require_room(self, space: Space, needed_bytes: int) -> None:
-        hardware, there = self._hardware, self._hardware.memory_bytes(space)
-        if needed_bytes > there:
+        hardware, size = self._hardware, self._hardware.memory_bytes(space)
+        if needed_bytes > size:
             name = hardware.memory_name(space)
             raise CompileError(
-                f"{self._graph.name}: needs {needed_bytes} bytes of the memory {name}, {hardware.name} has {there}; "
+                f"{self._graph.name}: needs {needed_bytes} bytes of the memory {name}, {hardware.name} has {size}; "
                 f"enlarge {hardware.size_key(space)}, or let another memory hold part of it"
             )
 

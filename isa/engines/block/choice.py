@@ -105,21 +105,21 @@ def chosen(shape: BlockShape, problem: Problem) -> Block | None:
 
 
 def _first(
-    least: Any, shape: BlockShape, problem: Problem, sides: tuple[Any, Any], found: bool
+    least: Any, shape: BlockShape, problem: Problem, sides: tuple[Any, Any], has_choice: bool
 ) -> tuple[int, int] | None:
     """Break the tie among equally cheap blocks as Vela does, and return the (row, column) index of the choice.
 
     Small blocks are preferred, among them the last one whose input block covers the largest area. Without a small one
-    it is the first block, or None if a block of another depth has been `found` already.
+    it is the first block, or None with `has_choice`, if a block of another depth has been chosen already.
     """
     import numpy as np
 
     places = np.argwhere(least)
-    if len(places) == 1 and not found:
+    if len(places) == 1 and not has_choice:
         return int(places[0][0]), int(places[0][1])
-    best: tuple[int, int] | None = None if found else (int(places[0][0]), int(places[0][1]))
+    best: tuple[int, int] | None = None if has_choice else (int(places[0][0]), int(places[0][1]))
     most = 0.0
-    for row, column in places if found else places[1:]:
+    for row, column in places if has_choice else places[1:]:
         height, width = int(sides[0][row]), int(sides[1][column])
         if max(height, width) > _SMALL:
             continue

@@ -162,8 +162,8 @@ def _memory(place: str, where: Location, pools: Sequence[Bytes]) -> Bytes:
 def _overlaps(request: CheckedRequest, model: CheckedModel) -> Iterator[Fault]:
     """Outputs that share memory with other outputs, inputs, or constants by reference."""
     ranges = [
-        *((*_addresses(each.bytes), each.place, "R12") for each in request.outputs),
-        *((*_addresses(each.bytes), each.place, "R13") for each in request.inputs),
+        *((*_addresses(argument.bytes), argument.place, "R12") for argument in request.outputs),
+        *((*_addresses(argument.bytes), argument.place, "R13") for argument in request.inputs),
         *(
             (*_addresses(operand.bytes), operand.place, "R14")
             for graph in model.graphs
@@ -171,9 +171,9 @@ def _overlaps(request: CheckedRequest, model: CheckedModel) -> Iterator[Fault]:
             if operand.lifetime is OperandLifeTime.CONSTANT_REFERENCE
         ),
     ]
-    for first, last in _meetings(sorted(each for each in ranges if each[0] < each[1])):
+    for first, last in _meetings(sorted(range_ for range_ in ranges if range_[0] < range_[1])):
         # The output of the two comes first; of two outputs the later one.
-        other, output = sorted((first, last), key=lambda each: each[3] == "R12")
+        other, output = sorted((first, last), key=lambda range_: range_[3] == "R12")
         yield Fault(f"{output[2]}.location", f"overlaps {other[2]}", other[3])
 
 

@@ -95,7 +95,9 @@ class _Serializer:
         self._schema: Any = tflite
         self._subgraphs = subgraphs
         self._codes = list(
-            dict.fromkeys((each.code, each.version) for subgraph in subgraphs for each in subgraph.operators)
+            dict.fromkeys(
+                (operator.code, operator.version) for subgraph in subgraphs for operator in subgraph.operators
+            )
         )
         self._constants = [
             data

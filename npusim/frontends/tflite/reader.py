@@ -152,11 +152,11 @@ class _Reading:
 
     def _numbers(self, numbers: Sequence[int | None], where: str) -> tuple[int, ...]:
         """Return the tensor numbers without absent operands. Raises FormatError for a tensor that does not exist."""
-        there = tuple([number for number in numbers if number is not None])
-        for number in there:
+        given = tuple([number for number in numbers if number is not None])
+        for number in given:
             if not 0 <= number < len(self._model.tensors):
                 raise FormatError(f"{where}: tensor {number}, the model has {len(self._model.tensors)}")
-        return there
+        return given
 
     def _value_alone(self, number: int, record: OperatorRecord, where: str) -> None:
         """Compute the results of an operator if they follow from shapes and constants, without adding a node.
