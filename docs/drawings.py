@@ -201,7 +201,7 @@ PASSES = (
     ("npusim.scheduler.place.residency", "stay or leave"),
     ("npusim.scheduler.fit.tiling", "tiles"),
     ("npusim.scheduler.place.chains", "chains"),
-    ("npusim.scheduler.place.weaves", "weaves"),
+    ("npusim.scheduler.place.fused_pairs", "fused pairs"),
     ("npusim.scheduler.place.layout", "addresses"),
     ("npusim.scheduler.emit.slots", "slots"),
     ("npusim.scheduler.emit.sequence", "order"),

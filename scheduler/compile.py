@@ -30,9 +30,9 @@ from npusim.scheduler.fit.cuts import FAST, Choices
 from npusim.scheduler.network.network import Network, prepare
 from npusim.scheduler.network.storage import HostStep, operands, share_in_place
 from npusim.scheduler.place.chains import Chain, plan_chains
+from npusim.scheduler.place.fused_pairs import FusedPair, plan_fused_pairs
 from npusim.scheduler.place.layout import MemoryLayout, host_placements
 from npusim.scheduler.place.residency import Residents, fit, most_attempts, shrink
-from npusim.scheduler.place.weaves import Weave, plan_weaves
 
 _LARGE = (2, 4)
 """Divisors of the scratchpad size: two policies send storages to DRAM that are larger than 1/2 or 1/4 of it."""
@@ -102,7 +102,7 @@ class Schedule:
     choices: Choices
     residents: Residents
     chains: Mapping[int, Chain]
-    weaves: Mapping[int, Weave]
+    fused_pairs: Mapping[int, FusedPair]
 
 
 def compile_graph(graph: Graph, hardware: Hardware) -> Program:
@@ -207,7 +207,7 @@ def _schedule(residents: Residents) -> Schedule:
         states=tuple(layout.placement(tensor) for tensor, _ in graph.states),
         notes=graph.notes,
     )
-    return Schedule(program, choices, placed.residents, placed.chains, placed.weaves)
+    return Schedule(program, choices, placed.residents, placed.chains, placed.fused_pairs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +218,7 @@ class _Arranged:
     layout: MemoryLayout
     host_calls: tuple[HostCall, ...]
     chains: Mapping[int, Chain]
-    weaves: Mapping[int, Weave]
+    fused_pairs: Mapping[int, FusedPair]
     buffers: Sequence[Buffer]
     timeline: Timeline
 
@@ -231,11 +231,13 @@ def _arranged(residents: Residents) -> _Arranged:
     """
     for _ in range(most_attempts(residents)):
         chains = plan_chains(residents)
-        weaves = plan_weaves(residents, chains) if residents.network.hardware.overlap == "all" else {}
+        fused_pairs = (
+            plan_fused_pairs(residents, chains) if residents.network.hardware.overlap == "all" else {}
+        )
         try:
-            return _attempt(residents, chains, weaves)
+            return _attempt(residents, chains, fused_pairs)
         except DoesNotFit as failure:
-            fused = any(failure.item in weave.items for weave in weaves.values())
+            fused = any(failure.item in fused_pair.items for fused_pair in fused_pairs.values())
             before, residents = residents, shrink(residents, failure.item, fused)
             if residents.roots == before.roots:
                 # Those of equal parts would fail for the same reason, one attempt later each.
@@ -245,14 +247,18 @@ def _arranged(residents: Residents) -> _Arranged:
     raise AssertionError("more attempts than steps")
 
 
-def _attempt(residents: Residents, chains: Mapping[int, Chain], weaves: Mapping[int, Weave]) -> _Arranged:
+def _attempt(
+    residents: Residents, chains: Mapping[int, Chain], fused_pairs: Mapping[int, FusedPair]
+) -> _Arranged:
     """Cut, place and order all items. Raises DoesNotFit for an item whose buffers find no place."""
     network, choices, sharing = residents.network, residents.choices, residents.sharing
     inside = residents.roots.union(*(chain.links for chain in chains.values()))
-    together = [chain.items for chain in chains.values()] + [weave.items for weave in weaves.values()]
+    together = [chain.items for chain in chains.values()] + [
+        fused_pair.items for fused_pair in fused_pairs.values()
+    ]
     layout = MemoryLayout(sharing, inside, together)
     host_calls = _host_calls(network, layout)
-    builder = SlotBuilder(residents, layout, host_calls, chains, weaves)
+    builder = SlotBuilder(residents, layout, host_calls, chains, fused_pairs)
     slots = builder.build()
     timeline = arrange(
         slots,
@@ -263,7 +269,7 @@ def _attempt(residents: Residents, chains: Mapping[int, Chain], weaves: Mapping[
         queue_share=choices.queue_share,
     )
     calls = tuple(host_calls.values())
-    return _Arranged(residents, layout, calls, chains, weaves, builder.buffers, timeline)
+    return _Arranged(residents, layout, calls, chains, fused_pairs, builder.buffers, timeline)
 
 
 def _host_calls(network: Network, layout: MemoryLayout) -> dict[int, HostCall]:

@@ -22,10 +22,10 @@ from npusim.scheduler.fit.cuts import output_bytes
 from npusim.scheduler.network.network import part_of
 from npusim.scheduler.network.storage import Item, Storage, operand_tensor
 from npusim.scheduler.place.chains import Chain, batch_of
+from npusim.scheduler.place.fused_pairs import FusedPair
 from npusim.scheduler.place.layout import MemoryLayout
 from npusim.scheduler.place.residency import Residents
 from npusim.scheduler.place.sharing import item_before, loads_alone
-from npusim.scheduler.place.weaves import Weave
 
 
 def _address(place: Place, space: Space) -> int:
@@ -63,7 +63,7 @@ class SlotBuilder:
         layout: MemoryLayout,
         host_calls: dict[int, HostCall],
         chains: Mapping[int, Chain],
-        weaves: Mapping[int, Weave],
+        fused_pairs: Mapping[int, FusedPair],
     ) -> None:
         hardware = residents.network.hardware
         self.residents = residents
@@ -81,7 +81,7 @@ class SlotBuilder:
         self._lead_slots = residents.choices.lead_slots
         self._store_channel = min(1, hardware.dma.channels - 1)
         self._chains = chains
-        self._weaves = weaves
+        self._fused_pairs = fused_pairs
 
     def build(self) -> list[Slot]:
         """Cut all items, place the resident storages, and return the slots in order. Raises DoesNotFit.
@@ -93,8 +93,8 @@ class SlotBuilder:
             index = len(self._plans)
             if index in self._chains:
                 self._plan_chain(self._chains[index])
-            elif index in self._weaves:
-                self._plan_weave(self._weaves[index])
+            elif index in self._fused_pairs:
+                self._plan_fused_pair(self._fused_pairs[index])
             else:
                 self._plan_alone(index, items[index])
         self._place_residents()
@@ -157,15 +157,15 @@ class SlotBuilder:
         for stage in range(stages):
             self._plans.append(Plan([band[stage] for band in bands], slots[stage], True, first, last, beside))
 
-    def _plan_weave(self, weave: Weave) -> None:
+    def _plan_fused_pair(self, fused_pair: FusedPair) -> None:
         first = len(self.item_of_slot)
         tiles: tuple[list[Tile], list[Tile]] = ([], [])
         slots: tuple[list[int], list[int]] = ([], [])
-        for row, follows in weave.tiles:
-            for stage, found in enumerate((row, () if follows is None else (follows,))):
-                tiles[stage].extend(found)
-                slots[stage].extend(range(len(self.item_of_slot), len(self.item_of_slot) + len(found)))
-                self.item_of_slot += [weave.items[stage]] * len(found)
+        for row, follows in fused_pair.tiles:
+            for stage, stage_tiles in enumerate((row, () if follows is None else (follows,))):
+                tiles[stage].extend(stage_tiles)
+                slots[stage].extend(range(len(self.item_of_slot), len(self.item_of_slot) + len(stage_tiles)))
+                self.item_of_slot += [fused_pair.items[stage]] * len(stage_tiles)
         last = len(self.item_of_slot) - 1
         self._plans += [
             Plan(tiles[stage], slots[stage], True, first, last, beside=stage == 0) for stage in (0, 1)

@@ -176,7 +176,7 @@ class Choices:
 
     cuts:       tiles of a work: shape, loop order, and whether constants stay in the scratchpad.
     chains:     the chain of fused layers that begins at an item; a length of 1 prescribes no chain.
-    weaves:     number of row tiles of an item that is fused with the next one on another unit; 1 prescribes no fusing.
+    fused_pairs: number of row tiles of an item that is fused with the next one on another unit; 1: it is not fused.
     evicted:    storages (root tensors) that live in DRAM.
     kept:       storages that are evicted to DRAM last.
     readmit:    whether storages in DRAM return to the scratchpad if they fit in the end and estimates say it is faster.
@@ -191,7 +191,7 @@ class Choices:
 
     cuts: Mapping[int, Cut] = field(default_factory=_none)
     chains: Mapping[int, Band] = field(default_factory=_none)
-    weaves: Mapping[int, int] = field(default_factory=_none)
+    fused_pairs: Mapping[int, int] = field(default_factory=_none)
     evicted: frozenset[int] = frozenset()
     kept: frozenset[int] = frozenset()
     readmit: bool = False
@@ -215,7 +215,7 @@ class Choices:
         chained = any(
             band.length > 1 and first <= index < first + band.length for first, band in self.chains.items()
         )
-        return index in self.cuts or chained or index in self.weaves or index - 1 in self.weaves
+        return index in self.cuts or chained or index in self.fused_pairs or index - 1 in self.fused_pairs
 
 
 FAST = Choices()

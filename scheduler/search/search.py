@@ -22,9 +22,9 @@ from npusim.scheduler.fit.cuts import SINGLE, Band, Choices, Depth
 from npusim.scheduler.network.network import Network
 from npusim.scheduler.network.storage import operands, share_in_place
 from npusim.scheduler.place.chains import links_from, row_steps
+from npusim.scheduler.place.fused_pairs import pair
 from npusim.scheduler.place.residency import Residents, buffering
 from npusim.scheduler.place.sharing import tile_search
-from npusim.scheduler.place.weaves import pair
 
 Change = Callable[[Choices], Choices]
 """A function that changes the choices of the best schedule so far."""
@@ -72,8 +72,8 @@ def network_changes(best: Schedule) -> Iterator[Change]:
         yield partial(replace, lead_slots=lead)
     if best.chains:
         yield partial(replace, chains=MappingProxyType(dict.fromkeys(everything, Band(1))))
-    if best.weaves:
-        yield partial(replace, weaves=MappingProxyType(dict.fromkeys(everything, 1)))
+    if best.fused_pairs:
+        yield partial(replace, fused_pairs=MappingProxyType(dict.fromkeys(everything, 1)))
     if network.hardware.packs_weights:
         yield partial(replace, unpacked=everything)
 
@@ -89,7 +89,7 @@ def item_changes(best: Schedule, index: int) -> Iterator[Change]:
         yield from _new_chains(residents, index)
         if pair(residents, index) is not None:
             for parts in _WEAVES:
-                yield partial(_put, "weaves", index, parts)
+                yield partial(_put, "fused_pairs", index, parts)
     yield from _residency_changes(residents, index)
     if work is not None:
         yield partial(_toggle, "unhurried", index)

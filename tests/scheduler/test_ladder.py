@@ -34,10 +34,10 @@ def cycles(model: str, preset: str, parameter: str, value: float) -> int:
     [
         # Estimates that took the peak bandwidth where requests in flight allow 4 GB/s lost 17 % here.
         ("ds_cnn", "edge-512", "dram.bandwidth_gb_per_s", (1.875, 3.75, 7.5, 15.0, 60.0, 240.0)),
-        # A weave that made the array compute twice as long, while its constants had long come, lost 11 %.
+        # A fused pair that made the array compute twice as long, while its constants had long come, lost 11 %.
         ("digits_cnn", "edge-128", "dram.bandwidth_gb_per_s", (0.5, 1.0, 1.5, 2.0, 8.0, 16.0, 32.0)),
         ("digits_cnn", "mobile-1024", "dram.bandwidth_gb_per_s", (3.75, 11.25, 15.0, 60.0)),
-        # A weave that seemed to cost less as soon as its transfers took less time than it computes lost 10 %.
+        # A fused pair that seemed to cost less as soon as its transfers took less time than it computes lost 10 %.
         ("digits_cnn", "edge-32", "dram.bandwidth_gb_per_s", (0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0, 4.0)),
         # A larger array that always works as a whole fills and drains longer: 15 %.
         ("ds_cnn", "mobile-1024", "mac_array.columns", (16, 32, 64)),

@@ -35,7 +35,7 @@ Steps = tuple[tuple[tuple[Tile, ...], Tile | None], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Weave:
+class FusedPair:
     """The tile order of a fused pair, items `first` and `first + 1`."""
 
     first: int
@@ -47,31 +47,31 @@ class Weave:
         return self.first, self.first + 1
 
 
-def plan_weaves(residents: Residents, chains: Mapping[int, Chain]) -> dict[int, Weave]:
+def plan_fused_pairs(residents: Residents, chains: Mapping[int, Chain]) -> dict[int, FusedPair]:
     """Return the fused pairs, by first item, that save most cycles together. No item is in two pairs."""
     chained = {index for chain in chains.values() for index in chain.items}
     # Dynamic programming from the last item to the first: the most cycles that all items from here on can save.
     gains = [0.0] * (len(residents.sharing.items) + 2)
-    options: dict[int, Weave] = {}
+    options: dict[int, FusedPair] = {}
     for index in range(len(residents.sharing.items) - 2, -1, -1):
         gains[index] = gains[index + 1]
         if chained.isdisjoint((index, index + 1)):
-            gain, weave = _best(residents, index)
-            if weave is not None and gain + gains[index + 2] > gains[index]:
+            gain, fused_pair = _best(residents, index)
+            if fused_pair is not None and gain + gains[index + 2] > gains[index]:
                 gains[index] = gain + gains[index + 2]
-                options[index] = weave
-    weaves: dict[int, Weave] = {}
+                options[index] = fused_pair
+    fused_pairs: dict[int, FusedPair] = {}
     index = 0
     while index < len(residents.sharing.items):
         if index in options:
-            weaves[index] = options[index]
+            fused_pairs[index] = options[index]
         index += 2 if index in options else 1
-    return weaves
+    return fused_pairs
 
 
-def _best(residents: Residents, first: int) -> tuple[float, Weave | None]:
+def _best(residents: Residents, first: int) -> tuple[float, FusedPair | None]:
     """Return the fastest fused pair of an item and the next one, and the cycles that it saves by estimate."""
-    chosen = residents.choices.weaves.get(first)
+    chosen = residents.choices.fused_pairs.get(first)
     if any(residents.allowance(index).plain for index in (first, first + 1)):
         return 0.0, None
     if any(index in residents.choices.cuts for index in (first, first + 1)):
@@ -91,7 +91,7 @@ def _best(residents: Residents, first: int) -> tuple[float, Weave | None]:
     best = known.get(key)
     if best is None:
         best = known[key] = _fastest(residents, first, works, *key)
-    return best.gain, None if best.tiles is None else Weave(first, best.tiles)
+    return best.gain, None if best.tiles is None else FusedPair(first, best.tiles)
 
 
 class _Best(NamedTuple):
@@ -116,24 +116,24 @@ def _fastest(
     alone, computing: estimated cycles, and computing cycles, of both works run one after the other.
     room:             bytes of the scratchpad that the pair may fill.
     """
-    known = residents.network.memo.of(Woven)
+    known = residents.network.memo.of(FusedTiles)
     best = _Best(0.0, None)
     for count in PARTS if parts is None else (parts,):
         if not 1 < count <= works[0].rows:
             continue
-        woven = known.get((pair_key, count))
-        if woven is None:
+        fused_tiles = known.get((pair_key, count))
+        if fused_tiles is None:
             tiles = _tiles(residents, first, works, -(-works[0].rows // count))
-            woven = known[pair_key, count] = Woven(
+            fused_tiles = known[pair_key, count] = FusedTiles(
                 tiles, (residents.searches[first], residents.searches[first + 1])
             )
-        if woven.size_bytes > room or woven.follows < 2:
+        if fused_tiles.size_bytes > room or fused_tiles.follows < 2:
             continue
         # The estimate has the pair wait for transfers, but they may arrive while earlier layers compute. So cycles
         # that the pair computes longer than its works alone count against it even where transfers seem to hide them.
-        gain = inf if parts else alone - woven.cycles + min(computing - woven.computing_cycles, 0)
+        gain = inf if parts else alone - fused_tiles.cycles + min(computing - fused_tiles.computing_cycles, 0)
         if gain > best.gain:
-            best = _Best(gain, woven.tiles)
+            best = _Best(gain, fused_tiles.tiles)
     return best
 
 
@@ -193,7 +193,7 @@ def _tiles(residents: Residents, first: int, works: tuple[Work, Work], row_step:
             - 1
         )
         follows = Tile(done, ready, 0, b.channels) if ready > done else None
-        tiles.append((tuple(Tile(row, last, *each) for each in channels), follows))
+        tiles.append((tuple(Tile(row, last, *tile_channels) for tile_channels in channels), follows))
         done = max(done, ready)
     return tuple(tiles)
 
@@ -233,7 +233,7 @@ def _cut(tiles: Sequence[Tile]) -> Cut:
     return Cut(rows, channels, channels_outside=False, keep_constants=True)
 
 
-class Woven:
+class FusedTiles:
     """A fused pair with its scratchpad bytes and estimated cycles.
 
     size_bytes: scratchpad bytes of the buffers of both works.

@@ -1,4 +1,4 @@
-"""Weaves: what may run tile by tile, that two units then work at once, and that no byte changes."""
+"""Fused pairs: what may run tile by tile, that two units then work at once, and that no byte changes."""
 
 from __future__ import annotations
 
@@ -65,21 +65,21 @@ def machines() -> list[Hardware]:
 @pytest.mark.cases(2, each="name")
 @pytest.mark.parametrize("parts", [None, 2, 3, 16])
 @pytest.mark.parametrize("name", GRAPHS)
-def test_weaves_do_not_change_bytes(name: str, parts: int | None) -> None:
+def test_fused_pairs_do_not_change_bytes(name: str, parts: int | None) -> None:
     for machine in machines():
         network = prepare(GRAPHS[name], machine)
-        asked = Choices(weaves=dict.fromkeys(range(len(network.items)), parts)) if parts else FAST
+        asked = Choices(fused_pairs=dict.fromkeys(range(len(network.items)), parts)) if parts else FAST
         check(GRAPHS[name], schedule(network, asked).program)
 
 
 @pytest.mark.parametrize("name", sorted(GRAPHS))
 def test_two_units_work_at_once(name: str) -> None:
     network = prepare(GRAPHS[name], EDGE)
-    woven = schedule(network, FAST)
-    apart = schedule(network, Choices(weaves=dict.fromkeys(range(len(network.items)), 1)))
-    assert woven.weaves
-    assert not apart.weaves
-    executions = [execute(each.program, data=False) for each in (woven, apart)]
+    fused = schedule(network, FAST)
+    apart = schedule(network, Choices(fused_pairs=dict.fromkeys(range(len(network.items)), 1)))
+    assert fused.fused_pairs
+    assert not apart.fused_pairs
+    executions = [execute(each.program, data=False) for each in (fused, apart)]
     vector = [
         int((each.trace.ended - each.trace.started)[each.trace.unit == Unit.VECTOR].sum())
         for each in executions
@@ -99,18 +99,18 @@ def test_what_later_tiles_still_read_is_not_overwritten() -> None:
     sketch.binary("mul", total, b)
     graph = sketch.graph()
     network = prepare(graph, EDGE)
-    found = schedule(network, Choices(weaves={1: 4}))
+    found = schedule(network, Choices(fused_pairs={1: 4}))
     assert found.residents.sharing.forest.root(total) == (a, 0)
-    assert 1 not in found.weaves
+    assert 1 not in found.fused_pairs
     # With a place of its own it may.
-    woven = schedule(network, Choices(weaves={1: 4}, apart=frozenset({total})))
-    assert 1 in woven.weaves
-    check(graph, woven.program)
+    fused = schedule(network, Choices(fused_pairs={1: 4}, apart=frozenset({total})))
+    assert 1 in fused.fused_pairs
+    check(graph, fused.program)
 
 
 def test_a_tile_follows_when_its_rows_are_there() -> None:
     # Output rows 0..6 of the pool need input rows 0..14, row 7 needs row 16 as well.
     network = prepare(GRAPHS["pool"], EDGE)
-    (weave,) = schedule(network, Choices(weaves={0: 2})).weaves.values()
-    rows = [(a.first_row, a.last_row, b and (b.first_row, b.last_row)) for (a,), b in weave.tiles]
+    (fused_pair,) = schedule(network, Choices(fused_pairs={0: 2})).fused_pairs.values()
+    rows = [(a.first_row, a.last_row, b and (b.first_row, b.last_row)) for (a,), b in fused_pair.tiles]
     assert rows == [(0, 16, (0, 7)), (16, 32, (7, 16))]
