@@ -166,10 +166,8 @@ def _readers(kind: type, names: tuple[str, ...]) -> tuple[dict[str, Callable[[An
     """Return the reader of each field, and the fields that have no default."""
     fields = [field for field in dataclasses.fields(kind) if field.name in names]
     missing = dataclasses.MISSING
-    needed = [
-        member.name for member in fields if member.default is missing and member.default_factory is missing
-    ]
-    return {member.name: field_codec(kind, member.name).read for member in fields}, needed
+    needed = [item.name for item in fields if item.default is missing and item.default_factory is missing]
+    return {item.name: field_codec(kind, item.name).read for item in fields}, needed
 
 
 def _read_fields(kind: type, values: object, names: list[str], complete: bool = True) -> dict[str, Any]:

@@ -322,9 +322,7 @@ class Operator:
     def _lowerings(self, call: Call) -> list[Lowering]:
         """Return the lowerings for the requantization of a call."""
         rescale = call.parameters.rescale
-        others = [
-            lowering for row in self.arithmetics if rescale in row.rescales for lowering in row.lowerings
-        ]
+        others = [way for row in self.arithmetics if rescale in row.rescales for way in row.lowerings]
         return [*self.lowerings, *others] if rescale == "fixed_point" else others
 
     def host_reason(self, call: Call, hardware: Hardware) -> Refusal:

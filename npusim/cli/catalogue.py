@@ -116,9 +116,7 @@ def models(json: JsonOption = None) -> None:
     ]
     say(show.columns(("model", "MACs", "parameters", "what it is"), rows, right=(1, 2)))
     say("\nOnly the sizes of these are built in (run --timing-only; language models also run --prompt N)\n")
-    counted = [
-        (published.name, published.description, published.config.parameters) for published in PUBLISHED
-    ]
+    counted = [(row.name, row.description, row.config.parameters) for row in PUBLISHED]
     counted += [(block.name, block.description, block.parameters) for block in BLOCKS]
     sizes = [(name, show.count(parameters), description) for name, description, parameters in counted]
     say(show.columns(("model", "parameters", "what it is"), sizes, right=(1,)))

@@ -42,18 +42,16 @@ def _parsed_once(command: Any, ctx: Any, args: list[str]) -> list[str]:
         if word == "--":
             break
         name = word.partition("=")[0] if word.startswith("--") else word[:2]
-        option = options.get(name)
-        if option is None or option.is_flag or option.multiple:
+        opt = options.get(name)
+        if opt is None or opt.is_flag or opt.multiple:
             continue
-        if option.name in seen:
+        if opt.name in seen:
             raise NpusimError(f"{name}: is given twice; {command.name} takes one")
-        seen.add(option.name)
+        seen.add(opt.name)
         if word == name:
             next(words, None)  # skip its value, which may look like an option
     parsed: list[str] = type(command).parse_args(command, ctx, args)
-    if any(
-        ctx.params.get(option.name) == STANDARD_OUTPUT for option in options.values() if option.metavar == "F"
-    ):
+    if any(ctx.params.get(opt.name) == STANDARD_OUTPUT for opt in options.values() if opt.metavar == "F"):
         keep_for_data()
     return parsed
 

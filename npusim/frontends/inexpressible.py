@@ -92,14 +92,10 @@ def _compare(wanted: Graph, read: Graph, refusals: Refusals, format: str) -> Non
 
 def _difference(wanted: Graph, ours: Node, read: Graph, theirs: Node, format: str) -> str | None:
     """Return what differs between a node and the node read back; None if nothing does."""
-    our_parameters, their_parameters = vars(ours.parameters), vars(theirs.parameters)
-    names = [
-        name
-        for name in our_parameters
-        if _stored(our_parameters[name]) != _stored(their_parameters.get(name))
-    ]
+    own, back = vars(ours.parameters), vars(theirs.parameters)
+    names = [name for name in own if _stored(own[name]) != _stored(back.get(name))]
     if names:
-        shown = ", ".join(f"{name} = {_value(our_parameters[name])}" for name in names[:_SHOWN])
+        shown = ", ".join(f"{name} = {_value(own[name])}" for name in names[:_SHOWN])
         return f"{format}'s {ours.op} has no {shown}"
     # Results that the written graph does not have may differ.
     results = zip_longest(ours.outputs, theirs.outputs[: len(ours.outputs)])

@@ -177,7 +177,7 @@ def best(tried: Tried) -> tuple[Lever, ...]:
     """Return the changes that gain most, one per relieved unit and table of keys; of equal gains the smallest area."""
     chosen: dict[tuple[str, str], Lever] = {}
     for lever in sorted(
-        tried.levers, key=lambda candidate: (candidate.latency_ms, candidate.area_mm2, len(candidate.set))
+        tried.levers, key=lambda change: (change.latency_ms, change.area_mm2, len(change.set))
     ):
         if lever.latency_percent <= -100 * LEAST_GAIN:
             chosen.setdefault((lever.relieves, lever.kind), lever)

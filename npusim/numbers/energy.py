@@ -122,9 +122,7 @@ def dynamic_pj(actions: Mapping[str, float], hardware: Hardware) -> float:
 def standing_mw(hardware: Hardware) -> dict[str, float]:
     """Return the power in mW that is drawn in every cycle, by component: system, leakage, DRAM standby and refresh."""
     system_mw = _system_pj_per_cycle(hardware) * hardware.clock_mhz * 1e-3
-    off_chip = {
-        memory.name: memory_standby_mw(memory, hardware) for memory in hardware.memory if not memory.on_chip
-    }
+    off_chip = {part.name: memory_standby_mw(part, hardware) for part in hardware.memory if not part.on_chip}
     return {"system": system_mw, **_leakage_mw(hardware), "dram": dram_background_mw(hardware), **off_chip}
 
 

@@ -116,10 +116,10 @@ class Generation:
 
         Nothing if no program has any.
         """
-        counted = [
+        layers = [
             run.execution.equal_layers for run in (self.first, *(group.result for group in self.groups))
         ]
-        return () if not any(counted) else tuple(counted[:1] if len(set(counted)) == 1 else counted)
+        return () if not any(layers) else tuple(layers[:1] if len(set(layers)) == 1 else layers)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as the JSON of `--json`."""

@@ -295,13 +295,13 @@ def _control_flow(decision: ReferenceRun, hardware: Hardware) -> Cell:
 
 
 def _mean_cell(ratios: Mapping[str, PerformanceInfo], source: str) -> Cell:
-    by_model = ", ".join(
+    models = ", ".join(
         f"{model} {ratio.execTime:.4g}/{ratio.powerUsage:.4g}" for model, ratio in ratios.items()
     )
     if len(ratios) == 1:
-        return Cell(next(iter(ratios.values())), f"execTime/powerUsage {by_model}; {source}")
+        return Cell(next(iter(ratios.values())), f"execTime/powerUsage {models}; {source}")
     return Cell(
-        geometric_mean(list(ratios.values())), f"geometric mean of execTime/powerUsage {by_model}; {source}"
+        geometric_mean(list(ratios.values())), f"geometric mean of execTime/powerUsage {models}; {source}"
     )
 
 

@@ -203,13 +203,8 @@ class StagedRun(RunResult):
         for group in self._groups:
             networks += [(same.stage.device, _times(same.network, same.times)) for same in group]
             layers += [
-                _sum(
-                    [
-                        (0, _times(account, same.times))
-                        for same, account in zip(group, same_layer, strict=True)
-                    ]
-                )
-                for same_layer in zip(*(same.layers for same in group), strict=True)
+                _sum([(0, _times(account, same.times)) for same, account in zip(group, row, strict=True)])
+                for row in zip(*(same.layers for same in group), strict=True)
             ]
         return Accounts(_sum(networks), tuple(layers))
 

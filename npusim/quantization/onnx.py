@@ -184,9 +184,7 @@ def _network(path: Path) -> Any:
 def _constant_bytes(model: Any) -> int:
     from onnx import numpy_helper
 
-    return sum(
-        int(np.asarray(numpy_helper.to_array(initializer)).nbytes) for initializer in model.graph.initializer
-    )
+    return sum(int(np.asarray(numpy_helper.to_array(tensor)).nbytes) for tensor in model.graph.initializer)
 
 
 @contextmanager

@@ -87,16 +87,12 @@ def _with_activations(graph: Graph) -> Graph:
     """Return the graph with activations fused into the layers whose results only they read."""
 
     def merged(first: Node, second: Node) -> Node | None:
-        parameters = first.parameters
-        if (
-            second.op not in _ACTIVATIONS
-            or not isinstance(parameters, Activated)
-            or parameters.activation != "none"
-        ):
+        params = first.parameters
+        if second.op not in _ACTIVATIONS or not isinstance(params, Activated) or params.activation != "none":
             return None
         if first.op not in RULES or RULES[first.op].way is Way.ALIKE:  # pools keep the scale of their operand
             return None
-        return replace(first, parameters=parameters.changed(activation=second.op))
+        return replace(first, parameters=params.changed(activation=second.op))
 
     return _joined(graph, [], merged)
 
@@ -109,15 +105,11 @@ def _without_normalizations(graph: Graph) -> Graph:
         rule = RULES.get(first.op)
         if second.op != _NORMALIZATION or rule is None or rule.way is not Way.WEIGHTED:
             return None
-        parameters: Any = first.parameters
+        params: Any = first.parameters
         numbers = [number for number in (*first.inputs[1:], *second.inputs[1:]) if number is not None]
         rank = len(graph.tensors[second.outputs[0]].type.shape)
         last = getattr(second.parameters, "axis", rank - 1) in (-1, rank - 1)
-        if (
-            parameters.activation != "none"
-            or not last
-            or any(graph.tensors[i].array is None for i in numbers)
-        ):
+        if params.activation != "none" or not last or any(graph.tensors[i].array is None for i in numbers):
             return None
         data: list[Any] = [_wide(graph.tensors[number or 0].array) for number in second.inputs[1:]]
         scale, shift, mean, variance = data

@@ -96,9 +96,7 @@ def sensitivities(space: Space, records: Sequence[Record]) -> list[Sensitivity]:
     settings = [space.point(record.point) for record in computed]
     failed = [space.point(record.point) for record in records if record.reason]
     place = {axis.path: {value: at for at, value in enumerate(_values(axis))} for axis in axes}
-    places = np.array(
-        [[place[axis.path][setting[axis.path]] for axis in axes] for setting in settings], np.int64
-    )
+    places = np.array([[place[axis.path][point[axis.path]] for axis in axes] for point in settings], np.int64)
     values = np.array(
         [[record.values[objective.key] for objective in space.objectives] for record in computed], np.float64
     )
@@ -169,7 +167,7 @@ def ranked(all_effects: Sequence[Sensitivity]) -> list[tuple[Sensitivity, ...]]:
     rows = [tuple(effects) for effects in by_parameter.values()]
     simulated = [row for row in map(_simulated, rows) if row]
     return sorted(
-        rows, key=lambda row: -max(row_effect.share for row_effect in (simulated and _simulated(row)) or row)
+        rows, key=lambda row: -max(of_row.share for of_row in (simulated and _simulated(row)) or row)
     )
 
 

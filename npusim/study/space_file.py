@@ -241,7 +241,7 @@ class _Reader:
                 self.faults[where] = f'{short(text)} is not an expression, such as "mac_array.rows * 2"'
             else:
                 expressions.update(
-                    (path, expression) for expression in self._expressions(where, [text], numbered=False)
+                    (path, parsed) for parsed in self._expressions(where, [text], numbered=False)
                 )
         return expressions
 

@@ -31,9 +31,7 @@ _THIN, _HARD = "\N{NARROW NO-BREAK SPACE}", "\N{NO-BREAK SPACE}"
 def page(template: str, scripts: Sequence[str], data: object, **values: Any) -> str:
     """Render a page from `template`, with `scripts` (files of the templates, in this order) and `data` for them."""
     sources = [(TEMPLATES / name).read_text("utf-8").strip() for name in scripts]
-    hashes = " ".join(
-        f"'sha256-{b64encode(sha256(source.encode()).digest()).decode()}'" for source in sources
-    )
+    hashes = " ".join(f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'" for text in sources)
     policy = f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data:"
     shown = {"version": npusim_version(), "policy": policy, "scripts": sources} | values
     rendered: str = (

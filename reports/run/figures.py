@@ -194,9 +194,7 @@ def roofline(charts: Charts) -> Figure:
     axes.annotate(bandwidth, (middle, middle * roof.bytes_per_cycle), xytext=(6, -4),
                   textcoords="offset points", color=FAINT, va="top")  # fmt: skip
     bounds = dict.fromkeys(point.layer.bound_by for point in roof.points)
-    _legend(
-        figure, {f"bound by {bound_name(bound)}": RESOURCE_COLOURS[bound_style(bound)] for bound in bounds}
-    )
+    _legend(figure, {f"bound by {bound_name(kind)}": RESOURCE_COLOURS[bound_style(kind)] for kind in bounds})
     axes.set(xlabel="MACs per byte of DRAM traffic", ylabel="MACs per cycle")
     axes.xaxis.set_major_formatter("{x:g}")
     axes.yaxis.set_major_formatter("{x:g}")
@@ -363,7 +361,7 @@ def _track(axes: Axes, result: RunResult, row: int, items: Items, colours: Seque
     axes.add_collection(
         PolyCollection(
             corners,
-            facecolors=[colours[rectangle.kind] for rectangle in rectangles],
+            facecolors=[colours[box.kind] for box in rectangles],
             linewidths=0,
             antialiaseds=False,
         )

@@ -187,9 +187,7 @@ def _parameters(hardware: Hardware) -> list[tuple[str, list[tuple[str, str, str]
 def _agreement(hardware: Hardware) -> tuple[Sequence[Agreement], str]:
     """Return the measured agreements that hold for a machine, and a text with all else known about its error."""
     claims_of = standing(hardware)
-    held = [
-        agreement for agreement in claims_of.agreements if claims_of.claim(agreement.quantity) is not None
-    ]
+    held = [row for row in claims_of.agreements if claims_of.claim(row.quantity) is not None]
     lines = claims.paragraph(claims_of)
     return held, " ".join([line for line in lines if not line.startswith("- ")][1 if held else 0 :])
 

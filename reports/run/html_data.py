@@ -201,9 +201,7 @@ def regions(result: RunResult) -> list[DramRegion]:
     )
     regions: list[DramRegion] = []
     at, end = 0, used_bytes(result)
-    for region in sorted(
-        (buffer for buffer in known if buffer.size_bytes), key=lambda buffer: buffer.address
-    ):
+    for region in sorted((item for item in known if item.size_bytes), key=lambda item: item.address):
         if region.address > at:
             regions.append(DramRegion("feature maps, alignment", "maps", at, region.address - at))
         regions.append(region)

@@ -56,9 +56,7 @@ def table(result: WhatIf, width: int) -> RenderableType:
 
 def felt(result: WhatIf, chosen: bool) -> list[Parameters]:
     """Return the parameters of a kind for which some change has an effect."""
-    return [
-        group for group in result.by_parameter() if group.chosen == chosen and any(map(matters, group.ran))
-    ]
+    return [row for row in result.by_parameter() if row.chosen == chosen and any(map(matters, row.ran))]
 
 
 def quiet(result: WhatIf) -> list[str]:

@@ -216,11 +216,9 @@ def aligned(program: Program, parts: Parts, stripe_bytes: int) -> tuple[Program,
         )
         for buffer in program.buffers
     )
-    moved_program = replace(program, code=code, layer_of=layer_of, buffers=buffers)
-    moved_program = replace(
-        moved_program, dram_size_bytes=moved_program.code_address + moved_program.code_size_bytes
-    )
-    return moved_program, Parts(parts.first + 1, parts.size + 1, parts.number)
+    result = replace(program, code=code, layer_of=layer_of, buffers=buffers)
+    result = replace(result, dram_size_bytes=result.code_address + result.code_size_bytes)
+    return result, Parts(parts.first + 1, parts.size + 1, parts.number)
 
 
 def ranges_of(program: Program, parts: Parts) -> tuple[Range, ...] | None:

@@ -213,9 +213,7 @@ def synchronise(
     waits_of: list[Waits] = []
     for index, instruction in enumerate(instructions):
         unit = int(instruction.unit)
-        reads, writes = (
-            [(touched, touched.end) for touched in regions] for regions in instruction.regions(context)
-        )
+        reads, writes = ([(area, area.end) for area in regions] for regions in instruction.regions(context))
         known = list(certain_of_unit[unit])
         certain = [of_unit[u][known[u] - 1] if known[u] else -1 for u in range(width)]
         clashes = {

@@ -228,9 +228,7 @@ class TileCosts:
             context = Context(self.hardware)
             whole = key == (self.work.rows, self.work.channels)
             instructions = self._whole if whole else self._instructions(rows, channels)
-            cycles = self._tables.cycles[key] = sum(
-                [instruction.cost(context).cycles for instruction in instructions]
-            )
+            cycles = self._tables.cycles[key] = sum([issued.cost(context).cycles for issued in instructions])
         return cycles
 
     def key(self, pack: bool) -> Hashable:

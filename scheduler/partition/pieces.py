@@ -92,13 +92,11 @@ class _Units:
         self, operations: Sequence[Operation], devices: Sequence[int], parts: Sequence[Sequence[int]]
     ) -> None:
         self.devices = [devices[part[0]] for part in parts]
-        unit_of = {operation: number for number, part in enumerate(parts) for operation in part}
-        writer = {
-            tensor: number for number, operation in enumerate(operations) for tensor in operation.outputs
-        }
+        unit_of = {node: number for number, part in enumerate(parts) for node in part}
+        writer = {tensor: number for number, node in enumerate(operations) for tensor in node.outputs}
         self.waits = [0] * len(parts)
-        for number, operation in enumerate(operations):
-            for tensor in operation.inputs:
+        for number, node in enumerate(operations):
+            for tensor in node.inputs:
                 if tensor in writer and unit_of[writer[tensor]] != unit_of[number]:
                     self.waits[unit_of[number]] |= 1 << unit_of[writer[tensor]]
         self.of_device = {

@@ -194,9 +194,7 @@ class MemoryLayout:
                 MemoryImage(place.chunks_address, place.chunk_bytes, space) for space, place in filled.items()
             ),
             tuple(Area(space, end) for space, end in ends.items() if space >= FIRST_FURTHER),
-            tuple(
-                Area(space, memory.spared_bytes) for space, memory in filled.items() if memory.spared_bytes
-            ),
+            tuple(Area(space, fill.spared_bytes) for space, fill in filled.items() if fill.spared_bytes),
             ends[Space.DRAM],
             code_space,
             code_address,

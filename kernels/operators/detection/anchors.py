@@ -97,9 +97,7 @@ def priors(call: Call[PriorBoxParameters]) -> list[Array]:
 
 
 def _reference(call: Call[PriorBoxParameters], values: Values) -> list[Array]:
-    return [
-        array.astype(tensor.numpy_dtype) for array, tensor in zip(priors(call), call.outputs, strict=True)
-    ]
+    return [box.astype(tensor.numpy_dtype) for box, tensor in zip(priors(call), call.outputs, strict=True)]
 
 
 def _constants(call: Call[PriorBoxParameters]) -> Expansion:

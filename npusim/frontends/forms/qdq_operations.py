@@ -129,9 +129,7 @@ def _dequantized_by_steps(c: NodeConversion, x: int) -> int:
     zero = _optional(c, "zero_point", x)
     if zero is not None:
         whole = unshaped("int32")
-        steps = c.node(
-            "sub", [c.node("cast", [operand], whole) for operand in (steps, c.plainly(zero))], whole
-        )
+        steps = c.node("sub", [c.node("cast", [value], whole) for value in (steps, c.plainly(zero))], whole)
     kind = unshaped(c.builder.type(scale).dtype)
     return c.node("mul", [c.node("cast", [steps], kind), scale], kind)
 

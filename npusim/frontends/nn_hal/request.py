@@ -125,9 +125,7 @@ def reader_in_need(operand: CheckedOperand, model: CheckedModel) -> str:
             row = operation_table.row(operation.type)
             call = row and row.call(operation, Known(graph), model.version, model.referenced)
             arguments = call.inputs if isinstance(call, Call) else ()
-            optional = [
-                argument.optional for argument in arguments if argument.operand.index == operand.index
-            ]
+            optional = [given.optional for given in arguments if given.operand.index == operand.index]
             if not optional or not all(optional):
                 return f"{operation.place}.inputs[{operation.inputs.index(operand.index)}]"
     return ""

@@ -95,9 +95,7 @@ class _Serializer:
         self._schema: Any = tflite
         self._subgraphs = subgraphs
         self._codes = list(
-            dict.fromkeys(
-                (operator.code, operator.version) for subgraph in subgraphs for operator in subgraph.operators
-            )
+            dict.fromkeys((op.code, op.version) for subgraph in subgraphs for op in subgraph.operators)
         )
         self._constants = [
             data

@@ -165,22 +165,19 @@ class _Subgraph:
         """Return the results that the file has, and the old values of the states that the node updates."""
         positions = operator(node.op).states
         states = [node.inputs[position] for position in positions if position < len(node.inputs)]
-        states_written = [
+        written = [
             number for number in states if number is not None and self.graph.origin(number) is Origin.STATE
         ]
         if not positions:
             return node.outputs, []
-        own = node.outputs[: len(node.outputs) - len(states_written)]
+        own = node.outputs[: len(node.outputs) - len(written)]
         if row.results is not None and len(own) != row.results:
             raise GraphError(
                 "TFLite keeps the states of the operator from run to run, the graph has them apart"
             )
-        if (
-            len(states_written) != len(states)
-            or [self.now.get(n) for n in node.outputs[len(own) :]] != states_written
-        ):
+        if len(written) != len(states) or [self.now.get(n) for n in node.outputs[len(own) :]] != written:
             raise GraphError("TFLite has states only that the operator itself keeps from run to run")
-        return own, states_written
+        return own, written
 
     def deciding(self, node: Node, code: str, row: Deciding) -> FileOperator:
         """Return the operator of a node with bodies, which become subgraphs."""
