@@ -383,16 +383,18 @@ def _host_calls(repeat: Repeat, numbers: Numbers, copy: Numbers) -> tuple[HostCa
 
 
 def _lengthened_image(repeat: Repeat, image: MemoryImage) -> MemoryImage:
-    below = [each for each in repeat.ranges if each.space == image.space and each.end <= image.address]
+    below = [
+        range_ for range_ in repeat.ranges if range_.space == image.space and range_.end <= image.address
+    ]
     inside = [
-        each
-        for each in repeat.ranges
-        if each.space == image.space and image.address <= each.first < image.end
+        range_
+        for range_ in repeat.ranges
+        if range_.space == image.space and image.address <= range_.first < image.end
     ]
     return replace(
         image,
-        address=image.address + repeat.copies * sum(each.step for each in below),
-        size_bytes=image.size_bytes + repeat.copies * sum(each.step for each in inside),
+        address=image.address + repeat.copies * sum(range_.step for range_ in below),
+        size_bytes=image.size_bytes + repeat.copies * sum(range_.step for range_ in inside),
     )
 
 
