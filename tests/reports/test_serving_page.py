@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -61,24 +60,19 @@ def test_no_name_is_markup() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", [(390, 844), (1920, 1080)])
 def test_a_thousand_requests_fit_a_phone_and_a_wide_screen(
-    served: Serving, tmp_path: Path, size: tuple[int, int]
+    browser: Any, served: Serving, tmp_path: Path
 ) -> None:
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("Chromium is not installed: apt-get install chromium")
     path = tmp_path / "serving.html"
     path.write_text(serving_page.render(served), "utf-8")
     complaints: list[Any] = []
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        page = browser.new_context(viewport={"width": size[0], "height": size[1]}).new_page()
-        page.on("console", lambda message: complaints.append(message.text))
-        page.on("pageerror", lambda fault: complaints.append(str(fault)))
+    page = browser.new_context().new_page()
+    page.on("console", lambda message: complaints.append(message.text))
+    page.on("pageerror", lambda fault: complaints.append(str(fault)))
+    for width, height in ((390, 844), (1920, 1080)):
+        page.set_viewport_size({"width": width, "height": height})
         page.goto(path.as_uri())
-        assert page.evaluate("document.documentElement.scrollWidth") == size[0]
+        assert page.evaluate("document.documentElement.scrollWidth") == width
         chart = page.locator('[data-chart="requests"]')
         chart.scroll_into_view_if_needed()
         chart.focus()
@@ -90,5 +84,5 @@ def test_a_thousand_requests_fit_a_phone_and_a_wide_screen(
         page.locator('[data-zoom="in"]').click()
         page.wait_for_function("document.querySelector('[data-range]').textContent.includes('50.0')")
         assert page.locator('[data-chart="phases"] circle').count() == 2
-        browser.close()
+    page.context.close()
     assert complaints == []
