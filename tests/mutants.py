@@ -34,9 +34,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PRODUCT = ("npusim", "isa", "kernels", "scheduler")
-LIMIT_S = 600
-"""CPU time for the tests of one mutant; one that computes for ever counts as found. CPU time, so that a busy computer
-does not find mutants."""
+LIMIT_S = 20
+"""CPU time for the tests of one mutant above three times what they took without; one that computes for ever counts as
+found. CPU time, so that a busy computer does not find mutants."""
 WAIT_S = 3600
 """Elapsed time after which a mutant counts as found, too: it may wait for what never comes."""
 SWAPPED: dict[type[ast.AST], type[ast.AST]] = {
@@ -197,7 +197,8 @@ class Mutants:
         for number, mutant in enumerate(chosen, 1):
             shown, code = mutated(mutant)
             met = sorted(self._met(mutant), key=self.seconds.__getitem__)
-            noticed = self._noticed(mutant, code, [session.items[place] for place in met])
+            limit_s = LIMIT_S + 3 * int(sum(self.seconds[place] for place in met))
+            noticed = self._noticed(mutant, code, [session.items[place] for place in met], limit_s)
             found += noticed is not None
             if noticed is None:
                 self.missed.append(mutant)
@@ -267,13 +268,15 @@ class Mutants:
         functions = functions_of(mutant)
         return code is not None and bool(functions) and code.co_freevars == functions[0].__code__.co_freevars
 
-    def _noticed(self, mutant: Mutant, code: CodeType | None, items: list[pytest.Item]) -> str | None:
+    def _noticed(
+        self, mutant: Mutant, code: CodeType | None, items: list[pytest.Item], limit_s: int
+    ) -> str | None:
         """The test that fails with the mutant, or that it takes too long; None if all pass."""
         reader, writer = os.pipe()
         child = os.fork()
         if child == 0:
             try:
-                resource.setrlimit(resource.RLIMIT_CPU, (LIMIT_S, LIMIT_S))
+                resource.setrlimit(resource.RLIMIT_CPU, (limit_s, limit_s))
                 for function in functions_of(mutant):
                     assert code is not None
                     function.__code__ = code
