@@ -1,4 +1,4 @@
-"""The browser that tests of pages share, and a page that one test after the other opens anew."""
+"""The browser that the tests of a page share, and a page that one test after the other opens anew."""
 
 from __future__ import annotations
 
@@ -12,9 +12,12 @@ import pytest
 CHROMIUM = os.environ.get("NPUSIM_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """Debian's Chromium, headless. A start takes a second of CPU time, so all tests of a process share one."""
+    """Debian's Chromium, headless, for the tests of a file.
+
+    Those of another file may run event loops of their own, which Playwright does not let anybody start beside its own.
+    """
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     if CHROMIUM is None:
         pytest.skip("Chromium is not installed: apt-get install chromium, or set NPUSIM_CHROMIUM")
