@@ -175,9 +175,7 @@ def _way(entry: Operator, rescales: Sequence[Rescale], row: Lowering, types: Seq
 
 
 def _keeps(rule: Callable[[Call], bool], call: Call) -> bool:
-    with suppress(
-        Exception
-    ):  # a rule may rely on others, about shapes and parameters, that a probe does not keep
+    with suppress(Exception):  # a rule may count on rules about shapes and parameters that a probe breaks
         return bool(rule(call))
     return False
 

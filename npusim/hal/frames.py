@@ -47,7 +47,7 @@ class Value:
         """Whether the next step may depend on the elements."""
         return self.fixed or self.learned
 
-    def form(self) -> Any:
+    def key_part(self) -> Any:
         """Return the part of the cache key that this value contributes."""
         if self.fixed:
             return id(self)
@@ -92,7 +92,7 @@ def values_of(frames: Iterable[Frame]) -> list[Value]:
 def execution_state(frames: Frames, values: list[Value]) -> Any:
     """Return the cache key of the next step; values: those of the frames."""
     number = {id(value): position for position, value in enumerate(values)}
-    standing = tuple(
+    positions = tuple(
         (
             frame.graph,
             frame.role,
@@ -102,7 +102,7 @@ def execution_state(frames: Frames, values: list[Value]) -> Any:
         )
         for frame in frames
     )
-    return standing, tuple(value.form() for value in values)
+    return positions, tuple(value.key_part() for value in values)
 
 
 def replaced(frame: Frame, values: dict[int, Value]) -> Frame:
@@ -135,10 +135,10 @@ class Ground:
         return self._constants[key]
 
     def prune(self, frames: Frames) -> None:
-        """Forget values that nobody reads any more."""
+        """Drop values that no later operation reads."""
         innermost = len(frames) - 1
         for depth, frame in enumerate(frames):
-            # Of a graph that stands at an IF or WHILE the operands of that are in the frames below, or carried.
+            # The operands of an IF or WHILE in execution are in the frames below, or carried.
             first = frame.position + (depth < innermost)
             last = self._last[frame.graph]
             frame.values = {

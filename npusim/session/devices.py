@@ -272,11 +272,11 @@ class _Search:
         """Yield candidates that move a part of a piece to another device, long parts first."""
         cut_pieces = cut(self.task, self.chosen)
         unit_of = {operation: number for number, unit in enumerate(self.task.units) for operation in unit}
-        stretches: list[tuple[int, int, tuple[int, ...]]] = []
+        segments: list[tuple[int, int, tuple[int, ...]]] = []
         for position, piece in enumerate(cut_pieces):
             units_of_piece = tuple(dict.fromkeys(unit_of[operation] for operation in piece.operations))
-            stretches += [(-len(part), position, part) for part in _parts(units_of_piece)]
-        for _, position, part in sorted(stretches):
+            segments += [(-len(part), position, part) for part in _parts(units_of_piece)]
+        for _, position, part in sorted(segments):
             for device in range(len(self.task.devices)):
                 if device == cut_pieces[position].device:
                     continue

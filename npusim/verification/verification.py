@@ -8,16 +8,16 @@ once more from the other's values: if it then agrees, only what went in was diff
 layer.
 
 **Outputs.** The compiled program is executed by the machine; its outputs are compared with those of the references,
-byte by byte. So a fault of the compiler or of the machine shows here, and one of the arithmetic there. Where outputs
-differ, the network is compiled once more with every tensor as an output, which says at which layer the machine's bytes
-part.
+byte by byte. So layers show faults of the arithmetic, and outputs show faults of the compiler or of the machine. Where
+outputs differ, the network is compiled once more with every tensor as an output, which tells from which layer on the
+machine's bytes differ.
 
 Integers must be equal. Sums of floats depend on their order: a float tensor whose elements are within a share of the
 largest magnitude of the other's is `close`; it does not count as a difference, and neither does what follows from it.
 ONNX Runtime adds up quantized values between DequantizeLinear and QuantizeLinear as float32; npusim adds them up
-exactly and rounds once. A float64 evaluation of the same operands says who is off (`exact`). Where ONNX Runtime is one
-step off, the tensor is `rounded`; where it saturates products of uint8 by int8, `saturated`. Neither counts as a
-difference.
+exactly and rounds once. A float64 evaluation of the same operands tells which of the two is off (`exact`). Where ONNX
+Runtime is one step off, the tensor is `rounded`; where it saturates products of uint8 by int8, `saturated`. Neither
+counts as a difference.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def verify(
     sizes: Sizes | None = None,
     progress: Progress | None = None,
 ) -> Verification:
-    """Compare npusim with who else computes a model file or built-in model, layer by layer.
+    """Compare npusim with another runtime that computes a model file or built-in model, layer by layer.
 
     hw:       the machine: a preset, a file, or a Hardware; edge-128 if None.
     inputs:   as for `npusim.run`, or an npz file of them; if None, `samples` sets of random ones, as `npusim.run` draws

@@ -206,7 +206,7 @@ class Network:
         node = self.items[index].node
         if self.parts is None or not self.parts.begin <= node < self.parts.first:
             return []
-        of_nodes: dict[int, list[int]] = {each: [] for each in self.parts.like(node)}
+        of_nodes: dict[int, list[int]] = {alike: [] for alike in self.parts.like(node)}
         for number, item in enumerate(self.items):
             if item.node in of_nodes:
                 of_nodes[item.node].append(number)
@@ -234,14 +234,16 @@ _CHECKED = IdentityCache[_Checked]()
 
 def _check(graph: Graph) -> _Checked:
     """Check a graph, or recall what was found. Raises GraphError for a graph that is not well formed."""
-    found = _CHECKED.get(graph)
+    checked = _CHECKED.get(graph)
     operators = [operator(node.op) if known(node.op) else None for node in graph.nodes]
-    if found is None or found.operators != operators:
+    if checked is None or checked.operators != operators:
         check_bound(graph)
         _require_straight_line(graph)
-        sized = sum(each.type.size_bytes for each in graph.tensors if each.constant and each.array is None)
-        found = _CHECKED.put(graph, _Checked(operators, _largest(graph), sized, {}))
-    return found
+        sized = sum(
+            tensor.type.size_bytes for tensor in graph.tensors if tensor.constant and tensor.array is None
+        )
+        checked = _CHECKED.put(graph, _Checked(operators, _largest(graph), sized, {}))
+    return checked
 
 
 def check_whole(graph: Graph, hardware: Hardware) -> _Checked:
@@ -251,10 +253,10 @@ def check_whole(graph: Graph, hardware: Hardware) -> _Checked:
     does not have, CompileError for tensors that do not fit into the memories.
     """
     check_lacks(hardware)
-    found = _check(graph)
-    _require_room(graph, hardware, found)
+    checked = _check(graph)
+    _require_room(graph, hardware, checked)
     require_known(graph)
-    return found
+    return checked
 
 
 def prepare(graph: Graph, hardware: Hardware) -> Network:
@@ -263,11 +265,11 @@ def prepare(graph: Graph, hardware: Hardware) -> Network:
     Raises GraphError for a graph that is not well formed and for operators that are malformed or unknown, HardwareError
     for a machine that lacks operators which npusim does not have.
     """
-    found = check_whole(graph, hardware)
+    checked = check_whole(graph, hardware)
     own = {id(node) for node in graph.nodes}
     graph = simplify(graph, hardware)
     answers = Answers()
-    uses = tuple(_use(graph, node, found.uses if id(node) in own else {}, answers) for node in graph.nodes)
+    uses = tuple(_use(graph, node, checked.uses if id(node) in own else {}, answers) for node in graph.nodes)
     check_states(graph)
     nexts = {state.after for state in graph.states}
     updates = [not nexts.isdisjoint(node.outputs) for node in graph.nodes]
@@ -275,18 +277,18 @@ def prepare(graph: Graph, hardware: Hardware) -> Network:
     befores = {state.before for state in graph.states}
     calls = [answers.about(node.op, call) for node, (_, call) in zip(graph.nodes, uses, strict=True)]
     ways = [
-        _way(node, each, asked, hardware)
-        for node, (each, _), asked in zip(graph.nodes, uses, calls, strict=True)
+        _way(node, entry, asked, hardware)
+        for node, (entry, _), asked in zip(graph.nodes, uses, calls, strict=True)
     ]
     ways = [
-        _state_way(node, way, befores, each.updates and _same_place(aliases, node)) if update else way
-        for node, way, update, (each, _) in zip(graph.nodes, ways, updates, uses, strict=True)
+        _state_way(node, way, befores, entry.updates and _same_place(aliases, node)) if update else way
+        for node, way, update, (entry, _) in zip(graph.nodes, ways, updates, uses, strict=True)
     ]
     in_place: set[int] = set()
     updating = [
         number
-        for number, (way, (each, _)) in enumerate(zip(ways, uses, strict=True))
-        if each.updates and isinstance(way, Lowering)
+        for number, (way, (entry, _)) in enumerate(zip(ways, uses, strict=True))
+        if entry.updates and isinstance(way, Lowering)
     ]
     if updating:
         from npusim.scheduler.network.in_place import update_in_place  # few networks update tensors
@@ -319,18 +321,18 @@ def _largest(graph: Graph) -> tuple[int, int, str]:
     return max(needs)
 
 
-def _require_room(graph: Graph, hardware: Hardware, found: _Checked) -> None:
+def _require_room(graph: Graph, hardware: Hardware, checked: _Checked) -> None:
     """Raise CompileError for tensors that cannot fit into the memories, before time is spent on scheduling."""
     space = hardware.holder("constants")
-    if found.sized_bytes > (there := hardware.memory_bytes(space)):
+    if checked.sized_bytes > (has := hardware.memory_bytes(space)):
         name = hardware.memory_name(space)
-        least = found.sized_bytes >> (20 if space == Space.DRAM else 10)
+        least = checked.sized_bytes >> (20 if space == Space.DRAM else 10)
         raise CompileError(
-            f"{graph.name}: constants alone take {found.sized_bytes:,} bytes, the memory {name} of {hardware.name} has "
-            f"{there:,}; give more than {hardware.size_key(space)}={least}, or a smaller model"
+            f"{graph.name}: constants alone take {checked.sized_bytes:,} bytes, the memory {name} of {hardware.name} "
+            f"has {has:,}; give more than {hardware.size_key(space)}={least}, or a smaller model"
         )
     room = sum(hardware.memory_bytes(space) for space in hardware.spaces)
-    need, size, what = found.largest
+    need, size, what = checked.largest
     if need > room:
         raise CompileError(
             f"{graph.name}: {what} {size:,} bytes, all memories of {hardware.name} have {room:,} (dram.size_mib, the "
@@ -348,38 +350,38 @@ def _require_straight_line(graph: Graph) -> None:
 
 
 def _use(
-    graph: Graph, each: Node, uses: dict[int, tuple[Operator, Call]], answers: Answers
+    graph: Graph, node: Node, uses: dict[int, tuple[Operator, Call]], answers: Answers
 ) -> tuple[Operator, Call]:
     """Return the operator and call of a node, and remember them. Raises GraphError for a call that breaks a rule."""
-    use = uses.get(id(each))
+    use = uses.get(id(node))
     if use is None:
-        use = uses[id(each)] = _checked(graph, each, answers)
+        use = uses[id(node)] = _checked(graph, node, answers)
     return use
 
 
-def _checked(graph: Graph, each: Node, answers: Answers) -> tuple[Operator, Call]:
+def _checked(graph: Graph, node: Node, answers: Answers) -> tuple[Operator, Call]:
     """Return the operator and call of a node. Raises GraphError if a rule of the operator is broken."""
     try:
-        found = operator(each.op)
+        entry = operator(node.op)
     except GraphError as error:
-        raise GraphError(f'{graph.name}: layer "{each.name}": {error}') from None
-    call = call_of(graph, each)
-    if broken := answers.about(each.op, call).of("broken rule", found.broken_rule):
-        where = f'{graph.name}: {each.op} "{each.name}"'
-        if found.types and broken == in_words(found.types):
-            raise GraphError(f"{where} {refusal(found.types, call.inputs, call.outputs)}")
+        raise GraphError(f'{graph.name}: layer "{node.name}": {error}') from None
+    call = call_of(graph, node)
+    if broken := answers.about(node.op, call).of("broken rule", entry.broken_rule):
+        where = f'{graph.name}: {node.op} "{node.name}"'
+        if entry.types and broken == in_words(entry.types):
+            raise GraphError(f"{where} {refusal(entry.types, call.inputs, call.outputs)}")
         raise GraphError(f"{where} breaks a rule: {broken}")
-    return found, call
+    return entry, call
 
 
 _STATE = "gives the next value of a state, in its place: the host reads all of the old one before it writes"
 
 
-def _way(node: Node, each: Operator, asked: Asked, hardware: Hardware) -> Lowering | Refusal:
+def _way(node: Node, entry: Operator, asked: Asked, hardware: Hardware) -> Lowering | Refusal:
     """Return how the NPU computes a node, or why the host does."""
     if node.on_host:
         return Refusal(node.on_host)
-    return asked.of("way", lambda call: each.lowering(call, hardware) or each.host_reason(call, hardware))
+    return asked.of("way", lambda call: entry.lowering(call, hardware) or entry.host_reason(call, hardware))
 
 
 def _same_place(aliases: Aliases, node: Node) -> bool:
@@ -434,9 +436,9 @@ def _aliases(uses: Sequence[tuple[Operator, Call]], updates: Sequence[bool]) -> 
 
     Nodes that update a state are left out.
     """
-    found = {}
-    for node, ((each, call), update) in enumerate(zip(uses, updates, strict=True)):
-        parts = each.alias(call) if each.alias is not None and not update else None
+    aliases = {}
+    for node, ((entry, call), update) in enumerate(zip(uses, updates, strict=True)):
+        parts = entry.alias(call) if entry.alias is not None and not update else None
         if parts:
-            found[node] = parts
-    return found
+            aliases[node] = parts
+    return aliases

@@ -108,9 +108,9 @@ class _Wiring:
         def kind(tensor: int | None) -> Hashable:
             if tensor is None:
                 return None
-            each = graph.tensors[tensor]
+            held = graph.tensors[tensor]
             end = tensor in inputs, tensor in outputs, states.get(tensor)
-            return each.type, each.constant, each.from_reals, end, tensor if each.array is not None else None
+            return held.type, held.constant, held.from_reals, end, tensor if held.array is not None else None
 
         def key(node: Node) -> int:
             ends = tuple(map(kind, node.inputs)), tuple(map(kind, node.outputs))

@@ -105,10 +105,10 @@ class Aliases:
 def operand_tensor(graph: Graph, node: int, ref: OperandRef) -> int:
     """Return the tensor index of an operand of a node. Raises ValueError for an absent operand."""
     side, position = ref
-    each = graph.nodes[node]
-    tensor = each.inputs[position] if side == "in" else each.outputs[position]
+    reader = graph.nodes[node]
+    tensor = reader.inputs[position] if side == "in" else reader.outputs[position]
     if tensor is None:
-        raise ValueError(f'operand {ref} of "{each.name}" is absent')
+        raise ValueError(f'operand {ref} of "{reader.name}" is absent')
     return tensor
 
 
@@ -128,9 +128,9 @@ def join_aliases(graph: Graph, aliases: Mapping[int, tuple[Alias, ...]]) -> tupl
     results = frozenset(graph.outputs)
     nexts = {state.after: state.before for state in graph.states}
     written, last_read = {}, {}
-    for number, each in enumerate(graph.nodes) if nexts else ():
-        written.update({nexts[tensor]: number for tensor in each.outputs if tensor in nexts})
-        last_read.update(dict.fromkeys(each.inputs, number))
+    for number, reader in enumerate(graph.nodes) if nexts else ():
+        written.update({nexts[tensor]: number for tensor in reader.outputs if tensor in nexts})
+        last_read.update(dict.fromkeys(reader.inputs, number))
     whole_only = fixed | {state.before for state in graph.states}
     for node, parts in aliases.items():
         triples = [
@@ -199,7 +199,7 @@ def share_in_place(
         if not isinstance(item.body, Work):
             continue
         read, written = operands(graph, items[index - 1]) if index else ([], [])
-        before = {forest.root(each)[0] for each in read} - {forest.root(each)[0] for each in written}
+        before = {forest.root(tensor)[0] for tensor in read} - {forest.root(tensor)[0] for tensor in written}
         output = operand_tensor(graph, item.node, item.body.output.operand)
         sources = [operand_tensor(graph, item.node, rows.operand) for rows in item.body.reads]
         if item.body.is_batch_of_products or not products.isdisjoint(sources):
@@ -208,7 +208,7 @@ def share_in_place(
         roots = [forest.root(source)[0] for source in sources]
         # Prefer inputs that the work before does not read: reusing one that it reads would prevent fusing the pair. If
         # it writes in place of what it reads, the pair cannot be fused anyway.
-        for position in sorted(item.body.overwrites, key=lambda each: roots[each] in before):
+        for position in sorted(item.body.overwrites, key=lambda place: roots[place] in before):
             root, offset = forest.root(sources[position])
             same_size = graph.tensors[root].type.size_bytes == graph.tensors[output].type.size_bytes
             alone = output not in parent and writers.get(output) == 1 and output not in apart
@@ -243,13 +243,13 @@ def operands(graph: Graph, item: Item) -> tuple[list[int], list[int]]:
         reads = [operand_tensor(graph, item.node, operand) for operand in (body.source, body.indices)]
         return reads, [operand_tensor(graph, item.node, body.target)]
     node = graph.nodes[item.node]
-    return [each for each in node.inputs if each is not None], list(node.outputs)
+    return [tensor for tensor in node.inputs if tensor is not None], list(node.outputs)
 
 
 def fetched(graph: Graph, item: Item) -> list[int]:
     """Return the tensors whose bytes a work loads together with its constants, from outside of the scratchpad."""
     body = item.body
-    return [operand_tensor(graph, item.node, each) for each in body.fetched] if isinstance(body, Work) else []
+    return [operand_tensor(graph, item.node, ref) for ref in body.fetched] if isinstance(body, Work) else []
 
 
 def find_storages(
@@ -388,8 +388,8 @@ class Users:
 
     def given(self, tensor: int, by: Callable[[Work | Move], bool]) -> bool:
         """Return True if only works and copies write a tensor, at least one of them, and `by` holds for each."""
-        found = [item.body for item in self._givers.get(tensor, ())]
-        return bool(found) and all(isinstance(body, Work | Move) and by(body) for body in found)
+        bodies = [item.body for item in self._givers.get(tensor, ())]
+        return bool(bodies) and all(isinstance(body, Work | Move) and by(body) for body in bodies)
 
     def needed_in_place(self, tensor: int) -> bool:
         """Return True if all readers of a tensor run on the NPU."""
@@ -401,21 +401,21 @@ class Users:
 
 def _looked_up(users: Users, items: Sequence[Item]) -> set[int]:
     """Return the tensors that only a look-up reads, and whose producers have no look-up of their own."""
-    found = set()
+    looked_up = set()
     for item in items:
         if isinstance(item.body, Work) and item.body.look_up:
             source = operand_tensor(users.graph, item.node, item.body.inputs[0][0].operand)
             plain = users.given(source, lambda body: isinstance(body, Work) and not body.look_up)
             if users.for_one(source) and plain:
-                found.add(source)
-    return found
+                looked_up.add(source)
+    return looked_up
 
 
 def _in_place(users: Users, item: Item, move: Move) -> bool:
     """Return True if a copy can be a view; not if it joins tensors that are themselves views of another one."""
     if not move.view or move.source is None:
         return False
-    source, target = (operand_tensor(users.graph, item.node, each) for each in (move.source, move.target))
+    source, target = (operand_tensor(users.graph, item.node, ref) for ref in (move.source, move.target))
     if move.view == "source":
         return users.needed_in_place(target)
     whole = users.given(source, lambda body: isinstance(body, Work) or body.view != "source")
@@ -440,8 +440,8 @@ def _marked(work: Work, kind: type[Instruction], fields: Mapping[str, Any]) -> W
     """Return a work that sets `fields` of its instructions of type `kind`."""
 
     def emit(tile: Tile, at: TileAddresses) -> tuple[Instruction, ...]:
-        made = work.instructions(tile, at)
-        return tuple([replace(each, **fields) if isinstance(each, kind) else each for each in made])
+        rows = work.instructions(tile, at)
+        return tuple([replace(row, **fields) if isinstance(row, kind) else row for row in rows])
 
     alike = None if work.alike is None else (*fields.items(), work.alike)
     return replace(work, emit=emit, alike=alike)

@@ -25,7 +25,7 @@ from npusim.kernels.graph.unknown import require_known
 from npusim.scheduler.partition.windows import Windows
 
 
-def stretches(graph: Graph) -> Iterator[Graph | Node]:
+def segments(graph: Graph) -> Iterator[Graph | Node]:
     """Split a graph into its IF and WHILE nodes and the straight-line segments between them, in order.
 
     A segment is a graph; its tensors keep their numbers. Nodes whose results nobody needs are dropped. Raises
@@ -40,7 +40,7 @@ def stretches(graph: Graph) -> Iterator[Graph | Node]:
     for group, outside in zip(groups, wanted, strict=True):
         if group[0].bodies:
             yield from group
-        elif inside := _stretch(graph, group, outside):
+        elif inside := _segment(graph, group, outside):
             yield inside
 
 
@@ -48,7 +48,7 @@ def _read(nodes: Sequence[Node]) -> set[int]:
     return {number for node in nodes for number in node.inputs if number is not None}
 
 
-def _stretch(graph: Graph, nodes: tuple[Node, ...], outside: set[int]) -> Graph | None:
+def _segment(graph: Graph, nodes: tuple[Node, ...], outside: set[int]) -> Graph | None:
     """Return nodes as a graph whose outputs are the tensors that are needed outside; None if none is needed."""
     written = [number for node in nodes for number in node.outputs]
     states = tuple(state for state in graph.states if state.after in written)
@@ -115,7 +115,7 @@ class _Partition:
         places: the places of its inputs; those of results, and of inputs that had none, are added.
         """
         steps: list[Step] = []
-        for number, part in enumerate(stretches(graph)):
+        for number, part in enumerate(segments(graph)):
             if isinstance(part, Graph):
                 steps += self._program(replace(part, name=f"{name}/{number}"), places)
             elif part.op == IF:
@@ -130,20 +130,20 @@ class _Partition:
             places[number] = self.windows.own(graph.tensors[number])
         return places[number]
 
-    def _program(self, stretch: Graph, places: Places) -> list[Step]:
+    def _program(self, segment: Graph, places: Places) -> list[Step]:
         """Compile a segment, and return the steps that copy its inputs and launch it."""
-        program, window = self.compiled(stretch), len(self.windows.programs)
+        program, window = self.compiled(segment), len(self.windows.programs)
         self.windows.programs.append(program)
         moves = []
-        for number, read in zip(stretch.inputs, program.inputs, strict=True):
+        for number, read in zip(segment.inputs, program.inputs, strict=True):
             if number in places:
                 moves.append((places[number], Place(window, read)))
             else:
                 places[number] = Place(window, read)
-        for number, written in zip(stretch.outputs, program.outputs, strict=True):
+        for number, written in zip(segment.outputs, program.outputs, strict=True):
             places[number] = Place(window, written)
         return [
-            *self.windows.transfers(f"{stretch.name}/operands", moves),
+            *self.windows.transfers(f"{segment.name}/operands", moves),
             *([Launch(window)] if program.instructions else []),
         ]
 

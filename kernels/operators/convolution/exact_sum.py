@@ -1,22 +1,22 @@
-"""Weighted sums with `rescale="float32"`: exact sums of codes, brought to codes by one product with a float32 scale.
+"""Weighted sums with `rescale="float32"`: exact sums of quantized values, requantized by one product in float32.
 
     sum    = sum of (x - x zero point) * (w - w zero point) + bias     exact, whatever its size
     scale  = f32(f32(x scale * w scale) / output scale)                of each channel
     result = bounds(rint(f32(f32(sum) * scale)) + output zero point)
 
 as in ONNX's QLinearConv, QLinearMatMul, QGemm and groups of DequantizeLinear, operator, QuantizeLinear. Feature
-map, weights and output are codes of 8 or 16 bits, each with or without a sign, with a zero point each; weights may have
+map, weights and output are signed or unsigned quantized values of 8 or 16 bits with a zero point each; weights may have
 scales and zero points by output channel. The bias is int32 on the scale of a product, x scale * w scale, whatever its
-own quantization says. The activation becomes bounds of the codes.
+own quantization states. The activation becomes bounds of the quantized results.
 
-Where codes are not what is wanted:
+If the output is not quantized:
 
-* an int32 output is the sum itself (ConvInteger, MatMulInteger): it wraps to 32 bits; the scales of feature map and
-  weights say nothing (1.0 where a model has none), nor does that of the output, which is for those that read it (a
-  dequantize by f32(x scale * w scale)); there is no activation;
+* an int32 output is the sum itself (ConvInteger, MatMulInteger), wrapped to 32 bits, without activation. The scales of
+  feature map and weights have no effect (1.0 where a model has none). That of the output is for its readers, such as a
+  dequantize by f32(x scale * w scale);
 * a float32 output is f32(f32(sum) * f32(x scale * w scale)), then the activation (QGemm without output scale).
 
-With a real feature map or weights a call computes on the floats that codes stand for, as other operators do.
+With a floating-point feature map or weights a call computes on dequantized operands, as other operators do.
 """
 
 from __future__ import annotations

@@ -145,7 +145,7 @@ def _with_bias(to: Rewriting, n: Layer) -> tuple[int | None, ...]:
 
 
 def _vectors(to: Rewriting, n: Layer) -> None:
-    """Let FULLY_CONNECTED give a matrix, and reshape it."""
+    """Write the product of vectors as FULLY_CONNECTED with a matrix as its result, and a reshape of that."""
     result, plain, inputs = n.wanted, n.params.changed(keep_num_dims=False), _with_bias(to, n)
     rows = (prod(result.shape[:-1]), result.shape[-1])
     if rows == result.shape:
@@ -275,4 +275,4 @@ REWRITES: dict[str, Rewrite] = {
     "transpose_conv": _transposed,
     "unpack": _unpacked,
 }
-"""By the operator. Operators without a rewrite only get their axes counted from the front."""
+"""The rewrite of each operator. Operators without one only get their axes counted from the front."""
