@@ -16,7 +16,7 @@ from npusim.isa.base.errors import NpusimError
 from npusim.kernels.graph.check import check
 from npusim.serving import service
 from npusim.serving.arrivals import read
-from npusim.serving.steps import busy_cycles
+from npusim.serving.steps import busy_cycles, stops_of
 
 from ...command_line import command
 from ...json_documents import faults
@@ -44,6 +44,24 @@ def test_busy_cycles_are_those_of_the_cycle_breakdown() -> None:
     expected = dict(result.accounts.network.busy)
     assert expected.pop("dma") == 0, "copies inside of the chip"
     assert busy_cycles(result) == expected
+
+
+def test_an_inference_may_stop_where_its_layers_end() -> None:
+    result = npusim.run("digits_cnn", "edge-128", timing_only=True)
+    stops = stops_of(result)
+    assert set(stops.cycle) == {
+        int(result.cycles),
+        *(layer.end_cycle for layer in result.layers if layer.end_cycle),
+    }
+    assert stops.energy_uj[-1] == pytest.approx(float(result.energy_uj))
+    assert (stops.store[-1], stops.load[-1], stops.move_uj[-1]) == (0, 0, 0.0)
+    # The bytes in use take at least their time at the DRAM's port.
+    use = result.scratchpad_use()
+    for cycle, store, load in zip(stops.cycle[:-1], stops.store, stops.load, strict=False):
+        held = int(use.sizes[use.cycles <= cycle][-1])
+        least = held / result.hardware.dram_bytes_per_cycle
+        assert least <= store < 2 * least + 500
+        assert least <= load < 2 * least + 500
 
 
 def test_the_steps_of_a_language_model_are_programs(tmp_path: Path) -> None:
