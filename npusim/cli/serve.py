@@ -53,11 +53,19 @@ def serve(
     period_ms: Annotated[
         str | None, _option("Or the time between two requests of each model, in ms.", _LIST)
     ] = None,
-    count: Annotated[int, _option("With a rate or period: how many requests. [default: 1000]", "N", 0)] = 0,
-    duration_s: Annotated[float, _option("With a rate or period: until when they arrive.", "S", 0)] = 0.0,
+    count: Annotated[
+        int | None, _option("With a rate or period: how many requests. [default: 1000]", "N", 1)
+    ] = None,
+    duration_s: Annotated[
+        float | None, _option("With a rate or period: until when they arrive.", "S", 1e-6)
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the arrivals.", metavar="N", min=0)] = 0,
-    prompt_tokens: Annotated[int, _option("With a rate or period: tokens of each prompt.", "N", 0)] = 0,
-    new_tokens: Annotated[int, _option("With a rate or period: tokens of each answer.", "N", 0)] = 0,
+    prompt_tokens: Annotated[
+        int | None, _option("With a rate or period: tokens of each prompt.", "N", 1)
+    ] = None,
+    new_tokens: Annotated[
+        int | None, _option("With a rate or period: tokens of each answer.", "N", 1)
+    ] = None,
     priority: Annotated[
         str | None, _option("Priority of each model, the larger first. [default: equal]", _LIST)
     ] = None,
@@ -66,20 +74,20 @@ def serve(
     ] = None,
     queue: Annotated[int | None, _option("Most requests that wait; more are refused (BUSY).", "N", 0)] = None,
     preempt: Annotated[
-        bool, _option("A higher priority stops a lower one at the end of a layer.", None)
+        bool, typer.Option("--preempt", help="A higher priority stops a lower one at the end of a layer.")
     ] = False,
     batching: Annotated[
         str, _option("Of a language model. [default: one]", "one|static|continuous|chunked")
     ] = "",
-    max_batch: Annotated[int, _option("Most requests of a language model at once.", "N", 0)] = 0,
-    chunk: Annotated[int, _option("Tokens of a chunk, for chunked.", "N", 0)] = 0,
+    max_batch: Annotated[int | None, _option("Most requests of a language model at once.", "N", 1)] = None,
+    chunk: Annotated[int | None, _option("Tokens of a chunk, for chunked.", "N", 1)] = None,
     bucket: Annotated[
-        int, _option("Lengths of programs are multiples of it. [default: powers of two]", "N", 0)
-    ] = 0,
+        int | None, _option("Lengths of programs are multiples of it. [default: powers of two]", "N", 1)
+    ] = None,
     cache_mib: Annotated[
-        float, _option("Memory for keys and values. [default: what the weights leave]", "MIB", 0)
-    ] = 0.0,
-    page: Annotated[int, _option("Tokens of a page of the cache. [default: 16]", "N", 0)] = 0,
+        float | None, _option("Memory for keys and values. [default: what the weights leave]", "MIB", 1e-6)
+    ] = None,
+    page: Annotated[int | None, _option("Tokens of a page of the cache. [default: 16]", "N", 1)] = None,
     hw: HardwareOption = None,
     set_: SetOption = None,
     effort: EffortOption = "fast",
@@ -109,21 +117,21 @@ def serve(
             requests=requests,
             rate=_numbers("--rate", rate, float),
             period_ms=_numbers("--period-ms", period_ms, float),
-            count=count,
-            duration_s=duration_s,
+            count=count or 0,
+            duration_s=duration_s or 0.0,
             seed=seed,
-            prompt_tokens=prompt_tokens,
-            new_tokens=new_tokens,
+            prompt_tokens=prompt_tokens or 0,
+            new_tokens=new_tokens or 0,
             priority=_numbers("--priority", priority, int),
             deadline_ms=_numbers("--deadline-ms", deadline_ms, float),
             queue=queue,
             preempt=preempt,
             batching=batching,
-            max_batch=max_batch,
-            chunk=chunk,
-            bucket=bucket,
-            cache_mib=cache_mib,
-            page=page,
+            max_batch=max_batch or 0,
+            chunk=chunk or 0,
+            bucket=bucket or 0,
+            cache_mib=cache_mib or 0.0,
+            page=page or 0,
             options=Options(effort),
         )
     try:
