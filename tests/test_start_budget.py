@@ -70,16 +70,22 @@ def test_other_commands_load_little(words: tuple[str, ...], most: int, tmp_path:
     assert set(modules) == {"npusim"}
 
 
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for byte code and models: what one command has compiled the next finds there."""
+    return tmp_path_factory.mktemp("compiled")
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("valgrind") is None, reason="needs valgrind")
 @pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="the limit was measured with Python 3.11")
 @pytest.mark.parametrize(
     ("words", "most"), [((*RUN, "--no-lever"), 1.25), (("--help",), 0.14), (("hw", "list"), 0.5)]
 )
-def test_instructions(words: tuple[str, ...], most: float, tmp_path: Path) -> None:
+def test_instructions(words: tuple[str, ...], most: float, compiled: Path) -> None:
     """A process with its byte code present executes at most so many instructions, in 10^9."""
     environment = {name: text for name, text in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    environment |= {"PYTHONPYCACHEPREFIX": str(tmp_path), "NPUSIM_CACHE_DIR": str(tmp_path / "models")}
+    environment |= {"PYTHONPYCACHEPREFIX": str(compiled), "NPUSIM_CACHE_DIR": str(compiled / "models")}
     environment |= {"PYTHONHASHSEED": "0", "OPENBLAS_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "npusim", *words]
     subprocess.run(command, env=environment, capture_output=True, check=True, timeout=300)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import example
 from hypothesis import given as for_any
 from hypothesis import strategies as st
 
@@ -86,6 +87,7 @@ boxes_and_scores = st.lists(
     st.sampled_from([0.25, 0.5, 0.75]),
     st.integers(-1, 6),
 )
+@example([(0, 0, 4, 2, 32), (0, 0, 2, 2, 16)], "hard", 0.5, -1)  # they overlap by exactly the threshold
 def test_suppression_is_that_of_a_simple_model(
     rows: list[tuple[int, int, int, int, int]], kernel: str, threshold: float, most: int
 ) -> None:
