@@ -199,6 +199,9 @@ class PreparedModel:
                 operation = self._model.graphs[frame.graph].operations[frame.position]
                 raise Refused(endless(operation, self._most_turns, most_ns if late else None))
 
+    ended = check_loops
+    """The name of `check_loops` in 0.2.0."""
+
 
 class _Run:
     """One execution, step by step; `launches` are the programs that ran."""
