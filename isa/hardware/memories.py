@@ -26,6 +26,7 @@ from npusim.isa.base.fields import (
     rate,
     text,
     time,
+    whole,
 )
 
 SPACE_BITS = 4
@@ -84,6 +85,7 @@ UNPRICED = ("mram", "flash")
 MOST_MIB = 65_536
 """Maximum capacity of the DRAM."""
 
+number_of = partial(whole, ge=0, given=True)
 _amount = partial(number, ge=0, le=1e6, default=None)
 
 
@@ -129,6 +131,12 @@ class _Port(Section):
         "maximum bytes that a requester transfers before the port is granted anew; a power of two",
         default=512,
         le=65_536,
+    )
+    reorder_grants: int = number_of(
+        "grants that may pass the first in line because their row is open; 0 serves strictly in turn. Controllers that "
+        "serve the first ready request (FR-FCFS) limit it so: gem5 to 16 bursts of a row, Ramulator to 16 accesses",
+        default=0,
+        le=4096,
     )
     outstanding_requests: int = positive(
         "maximum bursts in flight; limits the bandwidth to bursts in flight / latency", default=16, le=4096
@@ -281,6 +289,7 @@ class PortTiming(NamedTuple):
     miss_cycles: int
     latency_cycles: int
     banks: int = 1
+    reorder_grants: int = 0
 
     @property
     def stripe_bytes(self) -> int:
@@ -334,6 +343,7 @@ def port_timing(port: Port, clock_mhz: float) -> PortTiming:
         cycles_of_ns(port.row_miss_ns, clock_mhz),
         latency_cycles,
         port.banks,
+        port.reorder_grants,
     )
 
 

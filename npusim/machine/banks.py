@@ -247,6 +247,11 @@ class OpenRows:
         other.rows, other.open_from, other.opened = self.rows[:], self.open_from[:], self.opened
         return other
 
+    def ready(self, row: int, now: int) -> bool:
+        """Return whether bursts of a row can pass at once."""
+        bank = row % len(self.rows)
+        return self.rows[bank] == row and self.open_from[bank] <= now
+
     def need(self, row: int, now: int) -> int:
         """Return the cycle from which a row's bursts can pass. Open the row if its bank has another one open."""
         bank = row % len(self.rows)

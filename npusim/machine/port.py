@@ -6,6 +6,10 @@ instructions. Otherwise it comes after all channels, because instructions that a
 data of the instructions before them. The next grant is chosen when one ends, among all requests up to and including
 that cycle. Requests of the same cycle are ordered by core, then by channel.
 
+With `reorder_grants`, a controller prefers open rows instead (first ready, first come first served): the first in line
+whose row is ready goes first, and the first in line if none is. At most `reorder_grants` grants of channels pass the
+first in line. Who has had a grant goes to the end.
+
 Timing. A grant pays the row miss if its bank has another row open. Then its bursts pass at the port's bandwidth,
 rounded up to whole cycles.
 
@@ -37,7 +41,7 @@ from npusim.machine.banks import OpenRows
 from npusim.machine.clock import MEMORY_PORTS_DECIDE, Clock, Settled, Wake
 from npusim.machine.request import UNPACED, GrantTable, Pace, Request, Requester, Segment
 from npusim.machine.trace import Source, TransferLog, Transfers
-from npusim.machine.turns import Turns, take_turns
+from npusim.machine.turns import Turns, take_run, take_turns
 
 _IN_LINE = (-1,)
 """The sort key of a transfer that has had a grant: no later request is inserted before it."""
@@ -73,6 +77,7 @@ class MemoryPort:
         self._wake = Wake(env)
         self._alone = False
         self._planned = _FIRST_PLANNED
+        self._passed = 0  # grants that have passed the first channel in line
         self.process = env.process(self._serve())
 
     @property
@@ -128,7 +133,21 @@ class MemoryPort:
             if fetch.urgent is not None and fetch.urgent():
                 self._fetches.remove(fetch)
                 return fetch
+        if self.timing.reorder_grants and self._active:
+            return self._first_ready()
         return (self._active or self._fetches).popleft()
+
+    def _first_ready(self) -> Request:
+        """Remove and return the first channel whose row is ready, or the first of all if too many have passed it."""
+        place, now = 0, int(self.env.now)
+        if self._passed < self.timing.reorder_grants:
+            rows = [request.visit_now()[1] for request in self._active]
+            place = next((place for place, row in enumerate(rows) if self._rows.ready(row, now)), 0)
+        if place == 0:
+            self._passed = -1  # its first grant passes nobody
+        request = self._active[place]
+        del self._active[place]
+        return request
 
     def _serve(self) -> Generator[simpy.Event, Any, None]:
         """Serve requests forever: those that compete in turns, a lone one whole, several grants in one event."""
@@ -149,6 +168,7 @@ class MemoryPort:
                 request = yield from self._serve_channels([request, *self._active])
             else:
                 yield from self._serve_alone(request)
+                self._passed = 0
             if request.next == len(request.rows):
                 if not request.done.triggered:
                     request.done.succeed(request.landed)
@@ -166,6 +186,9 @@ class MemoryPort:
         self._active.clear()
         served = yield from self._serve_turns(line, self._planned)
         self._planned = _FIRST_PLANNED if self._wake.hastened else min(4 * self._planned, _MOST_PLANNED)
+        self._passed += served
+        if self.timing.reorder_grants:
+            served = 1
         for request in line[:served]:
             request.order = _IN_LINE
         *others, last = line[served % len(line) :] + line[: served % len(line)]
@@ -174,13 +197,17 @@ class MemoryPort:
         return last
 
     def _serve_turns(self, line: list[Request], most: int) -> Generator[simpy.Event, Any, int]:
-        """Serve the requests of a line in turns and return the number of grants.
+        """Serve the requests of a line in turns, or a run of the first one, and return the number of grants.
 
         It ends when a request is complete or after about `most` grants. If another request arrives or becomes urgent,
         it ends with the current grant.
         """
         env, start = self.env, int(self.env.now)
-        turns = take_turns(line, start, self._rows, self.timing, most)
+        if self.timing.reorder_grants and line[0].urgent is None:
+            most = self.timing.reorder_grants - self._passed
+            turns = take_run(line, start, self._rows, self.timing, most)
+        else:
+            turns = take_turns(line, start, self._rows, self.timing, most)
         stop = len(turns.ends)
         if most == 1:
             yield self._end_of_turns(line, turns, stop)
@@ -198,24 +225,25 @@ class MemoryPort:
 
     def _end_of_turns(self, line: list[Request], turns: Turns, stop: int) -> Wake:
         """Return an event at the end of the grant before `stop`."""
-        request = line[(stop - 1) % len(line)]
-        return self._end(request, request.next + -(-stop // len(line)), turns.ends[stop - 1])
+        request = line[(stop - 1) % turns.takers]
+        return self._end(request, request.next + -(-stop // turns.takers), turns.ends[stop - 1])
 
     def _account_turns(self, line: list[Request], turns: Turns, start: int, stop: int) -> None:
         """Count and record the grants up to `stop` of requests that took turns from cycle `start` on."""
         opened = turns.open_rows(self._rows, stop, len(line))
-        ends, number = turns.ends[:stop], len(line)
+        ends, number = turns.ends[:stop], turns.takers
         sizes = array("q", bytes(8 * stop))
         for position, request in enumerate(line):
-            if position < stop or opened[position]:
+            served = position < min(stop, number)
+            if served or opened[position]:
                 self._count_opened(request, opened[position])
-            if position < stop:
+            if served:
                 first = request.next
                 request.next = first + (stop - position + number - 1) // number
                 sizes[position::number] = request.grants.sizes[first : request.next]
                 self._count_bytes(request, first)
                 request.land_at(first, ends[position::number])
-        self.log.add_turns([request.source for request in line[:stop]], start, ends, sizes)
+        self.log.add_turns([request.source for request in line[: min(stop, number)]], start, ends, sizes)
 
     def _count_bytes(self, request: Request, first: int) -> int:
         """Count the bytes of a transfer's grants from `first` up to its next one, and return their number."""

@@ -270,5 +270,6 @@ class State:
             self._event(port._wake),
             port._alone,
             port._planned,
+            port._passed,
             self._open_rows(port._rows),
         )

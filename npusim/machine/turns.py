@@ -45,11 +45,13 @@ class Turns(NamedTuple):
 
     ends:     end cycle of each grant. At most the last one completes its request.
     opened:   the rows that are opened, in order, without those of repeated rounds.
+    takers:   how many requests of the line take turns: all, or the first one alone.
     repeated: the rounds that repeat; None if none do.
     """
 
     ends: array[int]
     opened: list[Opened]
+    takers: int
     repeated: Rounds | None = None
 
     def open_rows(self, rows: OpenRows, stop: int, requests: int) -> list[int]:
@@ -92,7 +94,17 @@ def take_turns(line: Sequence[Request], start: int, rows: OpenRows, timing: Port
         if not machine.left or most <= 0:
             break
         machine.repeat_rounds()
-    return Turns(machine.ends, machine.opened, machine.repeated)
+    return Turns(machine.ends, machine.opened, len(line), machine.repeated)
+
+
+def take_run(line: Sequence[Request], start: int, rows: OpenRows, timing: PortTiming, most: int) -> Turns:
+    """Return consecutive grants of the first request of a line in one row, at most `most`.
+
+    The run ends when the row of a waiting request is ready, because that one goes first.
+    """
+    machine = _TakingTurns(line, start, rows, timing, 1)
+    machine.pass_grants(min(machine.left, most))
+    return Turns(machine.ends, machine.opened, 1)
 
 
 class _State(NamedTuple):
@@ -121,7 +133,9 @@ class _TakingTurns:
     and `_further` the rows that it needs now and next.
     """
 
-    def __init__(self, line: Sequence[Request], start: int, rows: OpenRows, timing: PortTiming) -> None:
+    def __init__(
+        self, line: Sequence[Request], start: int, rows: OpenRows, timing: PortTiming, takers: int = 0
+    ) -> None:
         self.ends = array("q")
         self.opened: list[Opened] = []
         self.repeated: Rounds | None = None
@@ -139,9 +153,12 @@ class _TakingTurns:
         self._next = [request.next for request in line]
         visits = [request.visit_now() for request in line]
         self._visit, self._row, self._further, self._stop = map(list, zip(*visits, strict=True))
+        self._takers = takers or number
         left = [len(request.rows) - request.next for request in line]
         least = min(left)
         self.left = (least - 1) * number + left.index(least) + 1
+        if takers:
+            self.left = self._stop[0] - self._next[0]
 
     def pass_grants(self, count: int) -> int:
         """Pass the next `count` grants, from the first request of the line on, and return their number.
@@ -157,7 +174,8 @@ class _TakingTurns:
         now, done, ends = self._now, len(self.ends), list[int]()
         version, searched, looked = 0, -1, [-1] * number
         closed = [of for of, row in enumerate(needed) if rows[row % banks] != row]
-        turns = itertools.cycle(enumerate(zip(self._cycles, self._limits, strict=True)))
+        takers = self._takers
+        turns = itertools.cycle(enumerate(zip(self._cycles[:takers], self._limits[:takers], strict=True)))
         for passed, (position, (cycles, limits)) in zip(range(done, done + count), turns, strict=False):
             begin, row, grant = now, needed[position], following[position]
             bank = row % banks
@@ -207,10 +225,14 @@ class _TakingTurns:
                 if rows[needed[position] % banks] != needed[position]:
                     closed = sorted([*closed, position])
                 version += 1
+            if takers < number and any(
+                rows[row % banks] == row and open_from[row % banks] <= now for row in needed[1:]
+            ):
+                break
         self.ends.extend(ends)
         self._now = now
-        self.left -= count
-        return count
+        self.left -= len(ends)
+        return len(ends)
 
     def repeat_rounds(self) -> None:
         """Repeat the last round as often as certain, if it began and ended in the same state one stripe apart."""

@@ -68,6 +68,7 @@ def draw_hardware(rng: np.random.Generator, array: MacArray) -> Hardware:
             grant_bytes=max(grant_bytes, burst_bytes),
             outstanding_requests=int(rng.choice([4, 16, 64])),
             banks=int(rng.choice([1, 2, 4, 8, 64])),
+            reorder_grants=int(rng.choice([0, 0, 1, 4, 16])),
             size_mib=1024,
         ),
     )

@@ -77,7 +77,7 @@ def straps(hardware: Hardware) -> list[int]:
         front.queue_depth, front.fetch_instructions, front.decode_cycles,
         *vector_straps(hardware.vector, VECTOR_LANES),
         hardware.scratchpad_bytes // hardware.scratchpad.banks, hardware.scratchpad.bank_ports,
-        timing.banks.bit_length() - 1,
+        timing.banks.bit_length() - 1, timing.reorder_grants,
     ]  # fmt: skip
 
 

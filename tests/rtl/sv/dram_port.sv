@@ -4,6 +4,8 @@
 // row open, then its bursts, whose time is a fraction `numerator / denominator` of cycles; the next grant begins
 // with a whole cycle. Instruction fetch (requester 0) goes first if it is urgent, else last; the others take turns in the
 // order of asking, of those that ask in the same cycle the lower one first, and who has been served goes to the end.
+// Instead of the first in line, the first one whose row is open and ready goes next, if there is one and fewer than
+// `reorder` grants have passed the first in line since it is that.
 //
 // In the cycle in which a grant begins, one command opens a row of another bank ahead: the next row of the first in the
 // line for whom one may be opened, at last the row that the requester itself needs behind the one it is in. It may be
@@ -49,7 +51,8 @@ module dram_port
   logic [REQUESTERS-1:0] waiting;
   count_t line_length, line_length_now;
   logic take;
-  id_t current;
+  id_t current, place;  // who goes next, and from where in line
+  count_t passed;       // grants since the first in line is that
   logic signed [31:0] phase_now;
   logic starts_burst, transferring, grant_ends;
   request_t request;
@@ -86,8 +89,18 @@ module dram_port
       line_length_now = line_length_now + 1;
     end
 
+    place = 0;
+    if (passed < straps.reorder) begin
+      for (int k = REQUESTERS - 1; k >= 0; k--) begin
+        if (count_t'(k) < line_length_now && is_open(requests[line_now[k]].row) &&
+            opening[bank_of(requests[line_now[k]].row)] == 0) begin
+          place = id_t'(k);
+        end
+      end
+    end
+
     take = !granted && (requests[0].valid || line_length_now != 0);
-    current = granted ? owner : requests[0].valid && (urgent || line_length_now == 0) ? 0 : line_now[0];
+    current = granted ? owner : requests[0].valid && (urgent || line_length_now == 0) ? 0 : line_now[place];
     request = requests[current];
     opens = take && !is_open(request.row);
 
@@ -134,6 +147,7 @@ module dram_port
       in_burst <= 0;
       returning <= 0;
       line_length <= 0;
+      passed <= 0;
       waiting <= '0;
       row_known <= '0;
       opening <= '0;
@@ -143,7 +157,8 @@ module dram_port
       line <= line_now;
       line_length <= line_length_now;
       if (take && current != 0) begin
-        for (int k = 0; k + 1 < REQUESTERS; k++) line[k] <= line_now[k+1];
+        for (int k = 0; k + 1 < REQUESTERS; k++) if (id_t'(k) >= place) line[k] <= line_now[k+1];
+        passed <= place == 0 ? 0 : passed + 1;
         line_length <= line_length_now - 1;
       end
       for (int b = 0; b < DRAM_BANKS; b++) opening[b] <= opening_now[b] == 0 ? 0 : opening_now[b] - 1;

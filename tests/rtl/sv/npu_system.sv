@@ -19,7 +19,7 @@ module npu_system
 ) (
     input  logic                     clk,
     input  logic                     reset,
-    input  logic     [20+VECTOR_STRAPS:0][31:0] straps,
+    input  logic     [21+VECTOR_STRAPS:0][31:0] straps,
     input  logic                     start,
     input  logic     [31:0]          code_address,
     input  logic     [31:0]          instructions,
@@ -51,7 +51,13 @@ module npu_system
           weight_port: straps[3],
           lanes: straps[4]
       };
-  assign dram_straps = '{miss_cycles: straps[5], bank_shift: straps[20+VECTOR_STRAPS], numerator: straps[6], denominator: straps[7]};
+  assign dram_straps = '{
+          miss_cycles: straps[5],
+          bank_shift: straps[20+VECTOR_STRAPS],
+          numerator: straps[6],
+          denominator: straps[7],
+          reorder: straps[21+VECTOR_STRAPS]
+      };
   assign dma_straps = '{
           setup_cycles: straps[8],
           latency_cycles: straps[9],

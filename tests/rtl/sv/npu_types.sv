@@ -152,6 +152,7 @@ package npu_types;
     count_t bank_shift;   // log2 of the banks
     count_t numerator;    // cycles of a burst, as a fraction
     count_t denominator;
+    count_t reorder;      // grants that may pass the first in line
   } dram_straps_t;
 
   typedef struct packed {
