@@ -42,6 +42,9 @@ class Allowance:
 
 _EVERYTHING = Allowance()
 
+_AS_FAST = 1.005
+"""Most estimated cycles of a layer whose tiles take half of the room, relative to one whose tiles take all of it."""
+
 
 @dataclass(frozen=True)
 class Residents:
@@ -123,8 +126,10 @@ class Residents:
     def budget(self, index: int) -> int:
         """Return the bytes that the tile buffers of a work may take."""
         free, limit = self.capacity_bytes - self.live_bytes[index], self.allowance(index).limit_bytes
-        room = _share_of_room(self.searches[index], free, self.choices)
-        return room if limit is None else min(room, limit)
+        search = self.searches[index]
+        room = _share_of_room(search, free, self.choices)
+        # An operand that was evicted after the limit was set needs buffers, too.
+        return room if limit is None else min(room, max(limit, search.smallest_buffers()))
 
     def cut(self, index: int) -> Cut | None:
         """Return how a work is cut: as the choices ask, else the fastest cut by estimate. None if no cut fits."""
@@ -133,7 +138,13 @@ class Residents:
         # Cuts into slices load their inputs, which must then be in DRAM.
         if chosen is not None and not (slices(search.work, chosen) and any(search.residency.inputs)):
             return chosen
-        best = search.best(self.budget(index))
+        room = self.budget(index)
+        best = search.best(room)
+        if best is not None and self.network.parts is not None:
+            # Free bytes are scattered among residents, which estimates do not see. If tiles fill them, the next one
+            # finds no place until the one before is computed, and loads wait.
+            half = search.best(max(room // 2, search.smallest_buffers()))
+            best = half if half is not None and half[0] <= _AS_FAST * best[0] else best
         return None if best is None else best[1]
 
     def cycles(self, index: int) -> float:
@@ -169,13 +180,13 @@ def fit(network: Network, choices: Choices) -> Residents:
     between layers. So if a storage with such a result was evicted, the choice is made again without it.
     """
     forest = share_in_place(network.graph, network.aliases, network.items, choices.apart)
-    residents = _fit(share(network, forest), choices)
+    residents = _fit(share(network, forest, choices.lead_slots), choices)
     shared = forest.parent.keys() - network.aliases.parent.keys()
     evicted = {output for output in shared if forest.root(output)[0] not in residents.roots}
     if not evicted:
         return residents
     kept = {tensor: parent for tensor, parent in forest.parent.items() if tensor not in evicted}
-    return _fit(share(network, Aliases(kept)), choices)
+    return _fit(share(network, Aliases(kept), choices.lead_slots), choices)
 
 
 def _fit(sharing: Sharing, choices: Choices) -> Residents:

@@ -91,8 +91,12 @@ class Sharing:
         return Residency(inside, tuple([root in roots for root, _ in self.outputs[index]]), loaded)
 
 
-def share(network: Network, forest: Aliases) -> Sharing:
-    """Return the storages of a network. `forest` tells which tensors share memory."""
+def share(network: Network, forest: Aliases, lead: int) -> Sharing:
+    """Return the storages of a network. `forest` tells which tensors share memory.
+
+    lead: the items before its first reader from which on a storage from another memory may be in the scratchpad. Inputs
+        and constants exist from the start, but they are not loaded earlier, so works before may have their room.
+    """
     storages = find_storages(
         network.graph, forest, network.items, network.hardware, brief=network.parts is not None
     )
@@ -107,9 +111,13 @@ def share(network: Network, forest: Aliases) -> Sharing:
             for root, _ in inputs[index]:
                 first_uses.setdefault(root, index)
     count = len(network.items)
-    spans = {
-        root: range(max(storage.first, 0), min(storage.last + 1, count)) for root, storage in storages.items()
-    }
+
+    def span(root: int, storage: Storage) -> range:
+        loaded = storage.from_dram and root in first_uses
+        first = max(storage.first, first_uses[root] - lead if loaded else 0, 0)
+        return range(first, min(storage.last + 1, count))
+
+    spans = {root: span(root, storage) for root, storage in storages.items()}
     return Sharing(network, forest, storages, inputs, outputs, first_uses, spans)
 
 

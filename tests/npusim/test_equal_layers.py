@@ -28,6 +28,7 @@ from npusim.isa.program.validate import validate
 from npusim.kernels.graph.builder import GraphBuilder
 from npusim.kernels.graph.graph import Graph
 from npusim.machine.system import execute
+from npusim.scheduler import lengthening
 from npusim.scheduler.compile import _by_estimates
 from npusim.scheduler.emit.equal_parts import equal_parts
 from npusim.scheduler.lengthening import KEPT
@@ -110,6 +111,22 @@ def test_every_number_is_that_of_all_layers(model: TransformerConfig, machine: t
         assert line.startswith("equal layers were scheduled and simulated") == (not repeats_of(program))
         assert line
     assert counted or machine[0] == "edge-128"
+
+
+@pytest.mark.parametrize(
+    ("past", "machine"),
+    [
+        (256, ("rk3588", "scratchpad.size_kib=128", "scratchpad.banks=4")),
+        (1024, ("mobile-4096", "scratchpad.size_kib=384", "scratchpad.banks=4")),
+    ],
+)
+def test_keys_take_no_room_before_their_layer(past: int, machine: tuple[str, ...]) -> None:
+    """Keys and values of all layers exceed the scratchpad, but each layer has the same tiles as the next one."""
+    program = compiled(SMALL, 1, past, *machine)
+    keys_and_values = 2 * SMALL.layers * SMALL.kv_heads * SMALL.head_size * past
+    assert keys_and_values > program.hardware.scratchpad_bytes
+    assert repeats_of(program)
+    assert_equal(program)
 
 
 @pytest.mark.slow
@@ -230,10 +247,14 @@ def test_other_rows_are_not_taken_for_the_same(changes: tuple[str, ...]) -> None
     ("changes", "why"),
     [
         (('scratchpad.holds=["io"]',), "scratchpad holds io instead of the DRAM"),
-        (("scratchpad.size_kib=64",), "their instructions differ"),
+        ((), "their instructions differ"),
     ],
 )  # fmt: skip
-def test_a_run_says_why_equal_layers_are_not_scheduled_once(changes: tuple[str, ...], why: str) -> None:
+def test_a_run_says_why_equal_layers_are_not_scheduled_once(
+    changes: tuple[str, ...], why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not changes:  # the compiler gives all layers of this model the same instructions
+        monkeypatch.setattr(lengthening, "equal_parts", lambda program, layers: None)
     program = compiled(SMALL, 1, 64, "mobile-4096", *changes)
     assert not repeats_of(program)
     line = f"equal layers were scheduled and simulated one by one: {why}"

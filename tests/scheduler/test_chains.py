@@ -38,7 +38,7 @@ def test_a_chain_does_not_overwrite_what_its_first_stage_reads(result_first: boo
     choices = Choices(evicted=frozenset({between}), chains={0: Band(1), 1: Band(2, 5)})
 
     def residents(forest: Aliases) -> Residents:
-        return prescribed(share(prepared, forest), choices)
+        return prescribed(share(prepared, forest, choices.lead_slots), choices)
 
     apart = prepared.aliases
     in_place = Aliases({**apart.parent, result: (source, 0)})
