@@ -108,7 +108,7 @@ class Blank:
         return SimulationError(f"{self.why}: the program can be timed, not run or written as text")
 
 
-LARGEST_KEPT_BYTES = 1 << 28
+LARGEST_KEPT_BYTES = 1 << 26
 """A larger image is computed again at each use, because it would take too much memory to keep."""
 
 
