@@ -23,7 +23,6 @@ from npusim.machine.system import execute
 from npusim.scheduler import compile_graph
 from npusim.session.api import host_functions
 
-from ..examples import NIGHT
 from ..graphs import with_all_outputs
 from ..races import races, unwritten_reads
 
@@ -96,7 +95,7 @@ def test_every_golden_model_is_listed(shared: Path) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_outputs(shared: Path, name: str, small: bool) -> None:
     graph = model(shared, name)
-    samples = 1 if name in SLOW and (small or not NIGHT) else 3 if NIGHT else 2
+    samples = 1 if small and name in SLOW else 3
     with np.load(shared / "golden" / f"{name}.npz") as golden:
         inputs = [[golden[f"in{k}_{i}"] for i in range(len(graph.inputs))] for k in range(samples)]
         found = run(graph, edge(SMALL_KIB[name] if small else None), inputs)
