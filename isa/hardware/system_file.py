@@ -88,10 +88,14 @@ def system(path: str | Path) -> SystemHardware:
     if len(cores) > MOST_CORES:
         faults["core"] = f"{len(cores)} cores, must be at most {MOST_CORES}"
     for other in cores[1:]:
-        if (other.dram, other.memory) != (cores[0].dram, cores[0].memory):
+        if differing := _differing(cores[0], other):
+            remedy = (
+                ""
+                if differing == ["[[memory]]"]
+                else "; a table [dram] in this file with these keys is that of all cores"
+            )
             faults["core"] = (
-                f"{cores[0].name} and {other.name} differ in [dram] or [[memory]], which cores share; "
-                "a table [dram] in this file is that of all cores"
+                f"{cores[0].name} and {other.name} differ in {', '.join(differing)}, which cores share{remedy}"
             )
     if faults:
         raise HardwareError(f"{path}: {listed(faults)}")
@@ -120,6 +124,16 @@ def system_sources(path: str | Path) -> tuple[Path, ...]:
     )
     files = [file for name in named if isinstance(name, str) for file in sources(name, path.parent)]
     return (path, *dict.fromkeys(files))
+
+
+def _differing(one: Hardware, other: Hardware) -> list[str]:
+    """Return the keys of memories that cores share, and that two cores have with different values."""
+    keys = [
+        f"dram.{key}"
+        for key in type(one.dram).model_fields
+        if getattr(one.dram, key) != getattr(other.dram, key)
+    ]
+    return keys + ["[[memory]]"] * (one.memory != other.memory)
 
 
 def _located(name: str, path: Path) -> Hardware:

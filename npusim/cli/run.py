@@ -187,10 +187,10 @@ def _run_on_system(model: str, request: Request) -> None:
     if request.system:
         if request.hw or request.settings:
             raise NpusimError(f"{SYSTEM}: its file says what the cores are; --hw and --set do not go with it")
+        over = system(request.system)  # before its sources, because its faults name the file and the core
         for number, path in enumerate(system_sources(request.system)):
             sources[SYSTEM if not number else f"a core of {SYSTEM} ({path})"] = path
         files.check_outputs(request.written, sources)
-        over = system(request.system)
     else:
         name = (request.hw or [api.DEFAULT_HARDWARE])[0]
         files.check_outputs(request.written, sources | hardware_inputs(name))

@@ -54,7 +54,7 @@ class Throughput:
     """Several inferences of a model on a system.
 
     total_ms:   time from the first start to the last end.
-    steady_per_s: inferences per second after each core has ended its first, up to the last end; None if none was left.
+    steady_per_s: inferences per second while every core runs its second or a later one; None if there is no such time.
     loading_ms: time to write constants and code into their memories at the peak bandwidth, before the first inference.
     energy_uj:  energy of all inferences, memories and idle cores included; standby_uj is the part that does not depend
                 on what the cores do.
@@ -114,8 +114,6 @@ def measure_system(name: str, programs: Sequence[Program], runs: Sequence[Sequen
     total = max(run.end_cycle for each in runs for run in each)
     total_us = first.us_of_cycles(total)
     inferences = sorted((run.start_cycle, core, run.cycles) for core, each in enumerate(runs) for run in each)
-    warm = max(each[0].end_cycle for each in runs if each)
-    later = sum(run.end_cycle > warm for each in runs for run in each)
     moving = sum(_moving_uj(program, each) for program, each in zip(programs, runs, strict=True))
     standby_uj = sum(floor_mw(program.hardware) - _shared_mw(program.hardware) for program in programs)
     standby_uj = (standby_uj + _shared_mw(first)) * total_us * 1e-3
@@ -131,12 +129,31 @@ def measure_system(name: str, programs: Sequence[Program], runs: Sequence[Sequen
         ),
         tuple(_use(program, each, total, total_us) for program, each in zip(programs, runs, strict=True)),
         total_us * 1e-3,
-        later / first.us_of_cycles(total - warm) * 1e6 if total > warm else None,
+        _steady_per_s(first, runs),
         sum(loading.values()),
         sum(size / bandwidths[space] for space, size in loading.items()) * 1e-6,
         moving + standby_uj,
         standby_uj,
     )
+
+
+def _steady_per_s(clock: Hardware, runs: Sequence[Sequence[Run]]) -> float | None:
+    """Return inferences per second from the last end of a core's first inference to the first end of a core's last one.
+
+    An inference that is only partly in this time counts by the part of its cycles. Counted by its end it would add
+    the work of the time before, and a system could seem faster than its cores alone.
+    """
+    if not all(runs):
+        return None
+    begin, end = max(each[0].end_cycle for each in runs), min(each[-1].end_cycle for each in runs)
+    if end <= begin:
+        return None
+    done = sum(
+        max(min(run.end_cycle, end) - max(run.start_cycle, begin), 0) / run.cycles
+        for each in runs
+        for run in each
+    )
+    return done / clock.us_of_cycles(end - begin) * 1e6
 
 
 def _parts(runs: Sequence[Run]) -> list[Part]:

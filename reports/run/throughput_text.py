@@ -29,7 +29,11 @@ def _rows(result: Throughput) -> Iterable[tuple[str, str, str]]:
         "Throughput",
         f"{show.digits(result.per_s)}/s",
         f"{show.plural(number, 'inference')} on {show.plural(cores, 'core')} in {show.time(result.total_ms)}"
-        + ("" if steady is None else f"; {show.digits(steady)}/s after the first of each core"),
+        + (
+            ""
+            if steady is None
+            else f"; {show.digits(steady)}/s while every core runs its second or a later one"
+        ),
     )
     first = result.inferences[0]
     yield (

@@ -401,7 +401,7 @@ model | string | | Name of the model.
 hardware | @hardware | | Every key of the hardware of core 0.
 throughput.system | string | | Name of the system.
 throughput.per_s | number | 1/s | Inferences per second, from the first start to the last end.
-throughput.steady_per_s | number? | 1/s | The same after each core has ended its first; null where none came after.
+throughput.steady_per_s | number? | 1/s | The same while each core runs its second or a later one; null if never.
 throughput.total_ms | number | ms | Time from the first start to the last end.
 throughput.loading_bytes | integer | bytes | Constants and code, which are written before the first inference.
 throughput.loading_ms | number | ms | Time for that at the peak bandwidth of their memories.

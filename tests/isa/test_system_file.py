@@ -50,8 +50,9 @@ def test_a_dram_that_all_cores_have(tmp_path: Path) -> None:
         (TWO + "[dram]\nbanks = 3\n", "1 fault: core.0.hardware: "),
         (
             TWO + '[[core]]\nhardware = "mobile-1024"\n',
-            "1 fault: core: edge-128 and mobile-1024 differ in [dram] or [[memory]], which cores share; "
-            "a table [dram] in this file is that of all cores",
+            "1 fault: core: edge-128 and mobile-1024 differ in dram.bandwidth_gb_per_s, dram.latency_ns, "
+            "dram.row_bytes, dram.banks, dram.burst_bytes, dram.outstanding_requests, dram.size_mib, which cores "
+            "share; a table [dram] in this file with these keys is that of all cores",
         ),
         (
             TWO + TWO.partition("\n")[2].replace("2\n", f"{MOST_CORES - 1}\n"),

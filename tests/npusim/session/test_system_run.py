@@ -12,6 +12,7 @@ from npusim.isa.base.errors import NpusimError
 from npusim.isa.hardware.system_file import SystemHardware
 from npusim.numbers.energy import dram_background_mw, floor_mw
 
+from ...command_line import command
 from ...json_documents import faults
 
 EDGE = npusim.hardware("edge-128")
@@ -62,6 +63,20 @@ def test_a_core_that_is_free_takes_the_next() -> None:
     assert [use.busy for use in idle.cores] == [1.0, 0.0, 0.0]
 
 
+def test_steady_throughput_counts_parts_of_inferences() -> None:
+    """By its end alone, the second inference of the fast core would be there in a third of its time."""
+    alone = [npusim.inferences("digits_cnn", machine).per_s for machine in (EDGE, SLOW)]
+    for number in (3, 4, 12):
+        steady = npusim.inferences("digits_cnn", cores(EDGE, SLOW), number).steady_per_s
+        assert steady is None or steady <= sum(alone)
+    assert npusim.inferences("digits_cnn", cores(EDGE, SLOW), 3).steady_per_s is None, (
+        "the slow one has no second"
+    )
+    assert npusim.inferences("digits_cnn", cores(EDGE, EDGE), 1).steady_per_s is None
+    equal = npusim.inferences("digits_cnn", cores(EDGE, EDGE), 12)
+    assert equal.steady_per_s == pytest.approx(equal.per_s, rel=0.01)
+
+
 def test_the_standby_of_the_dram_is_counted_once() -> None:
     one, two = (npusim.inferences("digits_cnn", cores(*[EDGE] * number), 4) for number in (1, 2))
     assert one.standby_uj == pytest.approx(floor_mw(EDGE) * one.total_ms)
@@ -77,6 +92,14 @@ def test_the_json_is_the_documented_one() -> None:
 def test_what_cannot_be_timed() -> None:
     with pytest.raises(NpusimError, match=r"^inferences is 0, must be 1 or more$"):
         npusim.inferences("digits_cnn", EDGE, 0)
+
+
+def test_a_core_that_is_not_there_is_named_with_its_system(tmp_path: Path) -> None:
+    path = tmp_path / "two.toml"
+    path.write_text('name = "two"\n[[core]]\nhardware = "nope.toml"\n')
+    status, out, err = command("run", "digits_cnn", "--system", str(path))
+    assert (status, out) == (2, "")
+    assert err == f"npusim: {path}: 1 fault: core.0.hardware: nope.toml: no such file\n"
 
 
 def test_a_system_file_in_one_line(tmp_path: Path) -> None:
