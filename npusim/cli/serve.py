@@ -165,4 +165,5 @@ def _numbers(option: str, given: str | None, kind: Callable[[str], Any]) -> Sequ
     try:
         return [kind(part) for part in given.split(",")] if given else ()
     except ValueError:
-        raise NpusimError(f"{option} {given}: must be numbers, such as 40,15") from None
+        numbers = "whole numbers, such as 1,0" if kind is int else "numbers, such as 40,15"
+        raise NpusimError(f"{option} {given}: must be {numbers}") from None

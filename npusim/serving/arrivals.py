@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from io import StringIO
-from math import isfinite
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +23,16 @@ MOST_REQUESTS = 10_000_000
 MOST_TOKENS = 1 << 30
 MOST_CYCLES = 1 << 62
 """Times are int64 cycles, of which sums must not overflow either."""
+MOST_GIVEN = 1e12
+"""Largest rate, period and deadline, so that times in cycles are finite."""
 
 BURST_GPT = {
     "Timestamp": "arrival_s", "Request tokens": "prompt_tokens", "Response tokens": "new_tokens", "Model": "tenant",
 }  # fmt: skip
 """The columns of BurstGPT's files that are read, by their names there; the others are ignored."""
+
+COLUMNS = (*BURST_GPT.values(), "model")
+"""The columns of a CSV file that are read; the others are ignored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +92,9 @@ def with_periods(
 
     def times(model: int) -> NDArray[np.float64]:
         period_s = periods_ms[model] * 1e-3
-        return np.arange(count or int(np.ceil(duration_s / period_s)), dtype=np.float64) * period_s
+        arrivals = np.arange(count or int(np.ceil(duration_s / period_s)), dtype=np.float64) * period_s
+        # The quotient may be rounded up: 0.07 s / 10 ms is more than 7, and the eighth request comes at the end.
+        return arrivals if count else arrivals[arrivals < duration_s]
 
     return _merged([times(model) for model in range(len(periods_ms))], models, clock_mhz, count)
 
@@ -105,12 +112,12 @@ def _merged(
 
 def _cycles(seconds: NDArray[np.float64], clock_mhz: float) -> Whole:
     """Return times as whole cycles. Raises NpusimError for times that are too late for 64 bits."""
-    cycles = np.rint(seconds * clock_mhz * 1e6)
-    if len(cycles) and cycles.max() > MOST_CYCLES:
+    # Not the product, which may overflow.
+    if len(seconds) and seconds.max() > MOST_CYCLES / (clock_mhz * 1e6):
         raise NpusimError(
             f"requests arrive until {seconds.max():g} s, which is more than {MOST_CYCLES} cycles"
         )
-    return cycles.astype(np.int64)
+    return np.rint(seconds * clock_mhz * 1e6).astype(np.int64)
 
 
 def read(path: Path, models: Sequence[str], clock_mhz: float, *, tokens: bool) -> Requests:
@@ -133,6 +140,9 @@ def read(path: Path, models: Sequence[str], clock_mhz: float, *, tokens: bool) -
     missing = [name for name in needed if name not in names]
     if missing:
         raise NpusimError(f"{path}: line 1: no column {' and no '.join(missing)}; it has {', '.join(head)}")
+    twice = next((name for name in COLUMNS if names.count(name) > 1), "")
+    if twice:
+        raise NpusimError(f"{path}: line 1: column {twice} is there twice; leave one of them out")
     return _table(
         path, lines, {name: names.index(name) for name in names if name}, models, clock_mhz, tokens, burst
     )
@@ -177,14 +187,17 @@ def _table(
         if tokens:
             columns["prompt"].append(_tokens(where, "prompt_tokens", text["prompt_tokens"], 1))
             columns["new"].append(new)
-        columns["tenant"].append(tenants.setdefault(text.get("tenant", models[served]), len(tenants)))
+        tenant = text.get("tenant", models[served])
+        if not tenant:
+            raise NpusimError(f"{where}: tenant is empty, must be a name")
+        columns["tenant"].append(tenants.setdefault(tenant, len(tenants)))
         columns["line"].append(lines.line_num)
     if not seconds:
         raise NpusimError(f"{path}: has no requests; each is a line below that of the columns")
     notes = (f"requests without response tokens, which were left out: {failed}",) if failed else ()
-    model, prompt, new_tokens, tenant, line = (np.array(each, np.int64) for each in columns.values())
+    model, prompt, new_tokens, who, line = (np.array(each, np.int64) for each in columns.values())
     arrivals = _cycles(np.array(seconds), clock_mhz)
-    return Requests(arrivals, model, prompt, new_tokens, tenant, tuple(tenants), line, notes, path)
+    return Requests(arrivals, model, prompt, new_tokens, who, tuple(tenants), line, notes, path)
 
 
 def _model(where: str, name: str, models: Sequence[str]) -> int:
@@ -247,7 +260,7 @@ class Load:
                 "--period-ms N"
             )
         for option, values in (("--rate", self.rates), ("--period-ms", self.periods_ms)):
-            each_of(option, values, models, 0.0)
+            each_of(option, values, models, 0.0, MOST_GIVEN)
         extra = {"--count": self.count, "--duration-s": self.duration_s}
         extra |= {"--prompt-tokens": self.prompt, "--new-tokens": self.new}
         for option, value in extra.items():
@@ -293,13 +306,21 @@ class Load:
         return replace(made, prompt=prompt, new=new)
 
 
-def each_of(option: str, values: Sequence[float], models: Sequence[str], above: float) -> None:
-    """Raise NpusimError unless an option has a finite number above a limit for each model, or is not given."""
+def each_of(
+    option: str, values: Sequence[float], models: Sequence[str], above: float = -inf, most: float = inf
+) -> None:
+    """Raise NpusimError unless an option has a finite number within limits for each model, or is not given."""
     if values and len(values) != len(models):
         raise NpusimError(
-            f"{option} {','.join(f'{value:g}' for value in values)}: has {len(values)} numbers for {len(models)} "
+            f"{option} {','.join(map(_text, values))}: has {len(values)} numbers for {len(models)} "
             f"models ({', '.join(models)}); give one for each"
         )
     for value in values:
-        if not (isfinite(value) and value > above):
-            raise NpusimError(f"{option} {value:g}: must be more than {above:g}")
+        if not (above < value <= most and value < inf):
+            limits = f"more than {above:g} and at most {most:g}" if most < inf else "a finite number"
+            raise NpusimError(f"{option} {_text(value)}: must be {limits}")
+
+
+def _text(value: float) -> str:
+    """Return a number in a message. A whole one may be too large for a float."""
+    return str(value) if isinstance(value, int) else f"{value:g}"

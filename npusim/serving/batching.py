@@ -74,7 +74,7 @@ class Batching:
         if (policy == "chunked") != bool(self.chunk):
             raise NpusimError("--batching chunked and --chunk N: one needs the other")
         if not (isfinite(self.cache_mib) and self.cache_mib >= 0):
-            raise NpusimError(f"--cache-mib {self.cache_mib:g}: must be more than 0")
+            raise NpusimError(f"--cache-mib {self.cache_mib:g}: must be a finite number more than 0")
         token_bytes = config.layers * config.layer_cache_bytes
         has = sum(machine.memory_bytes(space) for space in machine.outer_spaces)
         left, page = has - config.stored_bytes, self.page or PAGE
@@ -383,12 +383,17 @@ class _Server:
             self._batch = []
 
     def _join_whole(self) -> None:
-        """Let waiting requests join while the cache has pages for all tokens that they will ever have."""
+        """Let waiting requests join while the cache has pages for all tokens that they will ever have.
+
+        Prompts are padded to the longest one, so that one and the longest answer must fit the model's positions.
+        """
         plan = self._plan
+        prompt = answer = 0
         while self._waiting and len(self._batch) < plan.max_batch:
             sequence = self._waiting[0]
             pages = plan.pages_of(sequence.known + sequence.left - 1)
-            if pages > self.cache.free:
+            prompt, answer = max(prompt, sequence.known), max(answer, sequence.left)
+            if pages > self.cache.free or 0 < plan.positions < prompt + answer - 1:
                 return
             self._waiting.popleft()
             sequence.pages = pages

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.base.version import npusim_version
 from npusim.isa.hardware.hardware import Hardware
+from npusim.numbers.bounds import UNBOUND
 from npusim.numbers.layers import share
 from npusim.numbers.provenance import Uncertainty
 from npusim.numbers.run import SCHEMA_VERSION
@@ -133,7 +134,8 @@ class Phase:
     @property
     def limited_by(self) -> str:
         """The unit or memory that is busy longest; "none" if nothing is."""
-        return max(self.busy, key=lambda name: self.busy[name], default="none")
+        longest = max(self.busy, key=lambda name: self.busy[name], default=UNBOUND)
+        return longest if self.busy.get(longest) else UNBOUND
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,6 +98,11 @@ def serve(
     ]
     for number, name in enumerate(names):
         if name in names[:number]:
+            other, this = str(paths[names.index(name)]), str(paths[number])
+            if this != other:
+                raise NpusimError(
+                    f"{name}: is the name of {other} and {this}; give one a file name of its own"
+                )
             raise NpusimError(f"{name}: is given twice; give it once, with the rate of both")
     language = next((config for config in configs if config is not None and config.causal), None)
     if language is None:

@@ -8,6 +8,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from npusim.base.csv_text import csv_text
+from npusim.numbers.bounds import UNBOUND
 from npusim.numbers.layers import share
 from npusim.reports.run.terminal import facts
 from npusim.reports.words import claims
@@ -143,6 +144,8 @@ def limits(result: Serving) -> Iterable[tuple[str, float, str]]:
     yield "machine", result.utilization, "of the time a program runs"
     for phase in result.phases:
         busiest = phase.limited_by
+        if busiest == UNBOUND:
+            continue  # its program never ran
         rest = sorted((name for name in phase.busy if name != busiest), key=lambda name: -phase.busy[name])[
             :2
         ]

@@ -53,6 +53,17 @@ def test_a_static_batch_takes_what_waits_and_ends_as_a_whole() -> None:
     assert list(result.log.end) == [alone, read + 2 * 1026, read]
 
 
+def test_a_static_batch_fits_the_positions_when_it_is_padded() -> None:
+    """The longest prompt and the longest answer of a batch are behind each other: 20 + 30 - 1 positions of 48."""
+    asked = requests([0, 0, 0], tokens=[(10, 30), (20, 4), (10, 29)])
+    static = Plan("static", 3, 0, 1, 1 << 20, 4, positions=48)
+    result = batched(asked, static)
+    assert max(step.past + step.tokens for step in result.log.steps) <= 48
+    assert list(result.log.run_batch)[:1] == [1], "the second does not fit behind the first"
+    assert result.log.start[1] == result.log.start[2] == result.log.end[0], "but with the third: 20 + 29 - 1"
+    assert result.total.tokens == 63
+
+
 def test_lengths_are_rounded_up_to_buckets() -> None:
     powers = Plan("continuous", 6, 0, 0, 8, 16, positions=1000)
     assert [powers.length(each) for each in (1, 128, 129, 300, 600)] == [128, 128, 256, 512, 1000]

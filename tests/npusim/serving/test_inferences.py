@@ -51,6 +51,8 @@ def test_more_arrivals_take_more_time_but_not_another_result() -> None:
     assert queued(asked, [100, 200]).to_dict() == queued(again, [100, 200]).to_dict()
     assert asked.arrival.tolist() != other.arrival.tolist()
     assert len(with_periods([1.0], ["a"], 1000.0, 0, 0.01)) == 10
+    # 0.07 / 0.01 is more than 7, but an eighth would come at the end.
+    assert len(with_periods([10.0], ["a"], 1000.0, 0, 0.07)) == 7
 
 
 def test_deadlines_are_those_of_the_nn_hal() -> None:

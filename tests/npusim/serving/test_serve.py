@@ -14,13 +14,17 @@ from npusim.frontends.transformer.config import config_of
 from npusim.frontends.transformer.network import transformer
 from npusim.isa.base.errors import NpusimError
 from npusim.kernels.graph.check import check
+from npusim.reports.serving.serving_page import render
+from npusim.reports.serving.serving_text import limits
 from npusim.serving import service
 from npusim.serving.arrivals import read
+from npusim.serving.inferences import Rules
 from npusim.serving.steps import busy_cycles, stops_of
 
 from ...command_line import command
 from ...json_documents import faults
 from ..frontends.transformer.test_transformer import LLAMA
+from .servings import queued, requests
 
 TINY = config_of(LLAMA, "tiny")
 
@@ -171,6 +175,8 @@ def test_a_file_with_a_fault_is_refused_by_its_line(tmp_path: Path, text: str, m
     assert err == f"npusim: {path}: {message}\n"
 
 
+HUGE = "9" * 400
+"""A whole number that no float holds."""
 RATE = ["--rate", "5", "--prompt-tokens", "9", "--new-tokens", "9", "--hw", "rk3588"]
 
 
@@ -181,11 +187,17 @@ RATE = ["--rate", "5", "--prompt-tokens", "9", "--new-tokens", "9", "--hw", "rk3
         ([*SINGLE, "--rate", "4", "--period-ms", "3"], "--rate and --period-ms: give one of"),
         ([*SINGLE, "--rate", "4,5"], "--rate 4,5: has 2 numbers for 1 models (digits_cnn); give one for each"),
         ([*SINGLE, "--rate", "0"], "--rate 0: must be more than 0"),
+        ([*SINGLE, "--rate", "inf"], "--rate inf: must be more than 0 and at most 1e+12"),
         ([*SINGLE, "--rate", "x"], "--rate x: must be numbers, such as 40,15"),
         ([*SINGLE, "--period-ms", "-1"], "--period-ms -1: must be more than 0"),
         ([*SINGLE, "--rate", "4", "--count", "4", "--duration-s", "1"], "--count and --duration-s: give one of them"),
         ([*SINGLE, "--rate", "4", "--duration-s", "1e9"], "more than 10000000 requests"),
         ([*SINGLE, "--rate", "4", "--deadline-ms", "0"], "--deadline-ms 0: must be more than 0"),
+        ([*SINGLE, "--rate", "4", "--deadline-ms", "1e305"], "--deadline-ms 1e+305: must be more than 0 and at most"),
+        ([*SINGLE, "--period-ms", "1e308"], "--period-ms 1e+308: must be more than 0 and at most 1e+12"),
+        ([*SINGLE, "--rate", "1e-300"], "requests arrive until 9.7"),
+        ([*SINGLE, "--rate", "4", "--priority", "1.5"], "--priority 1.5: must be whole numbers, such as 1,0"),
+        ([*SINGLE, "--rate", "4", "--priority", f"{HUGE},0"], "99999,0: has 2 numbers for 1 models"),
         ([*SINGLE, "--rate", "4", "--priority", "1,2"], "--priority 1,2: has 2 numbers for 1 models"),
         ([*SINGLE, "--rate", "4", "--preempt"], "--preempt: needs models of different --priority"),
         ([*SINGLE, "--rate", "4", "--max-batch", "4"], "--max-batch: is for a language model; digits_cnn has none"),
@@ -222,3 +234,30 @@ def test_several_models_are_named_in_a_file(tmp_path: Path) -> None:
         read(written(tmp_path, "arrival_s,model\n0,b\n1,bb\n"), ["aa", "b"], 1.0, tokens=False)
     with pytest.raises(NpusimError, match="line 1: no column model"):
         read(written(tmp_path, "arrival_s\n0\n"), ["a", "b"], 1.0, tokens=False)
+
+
+def test_two_files_of_one_name_are_no_repetition(tmp_path: Path) -> None:
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "net.onnx").write_bytes(b"")
+    a, b = (str(tmp_path / folder / "net.onnx") for folder in ("a", "b"))
+    status, _, err = command("serve", a, b, "--rate", "4,4")
+    assert (status, err) == (2, f"npusim: net: is the name of {a} and {b}; give one a file name of its own\n")
+
+
+def test_columns_and_tenants_are_named(tmp_path: Path) -> None:
+    for text, fault in (
+        ("arrival_s,arrival_s\n0,3\n", "line 1: column arrival_s is there twice; leave one of them out"),
+        ("arrival_s,tenant\n0,a\n1, \n", "line 3: tenant is empty, must be a name"),
+    ):
+        with pytest.raises(NpusimError, match=fault):
+            read(written(tmp_path, text), ["a"], 1.0, tokens=False)
+    # Columns that are not read may be there twice, and without a name.
+    assert len(read(written(tmp_path, "note,note,,,arrival_s\n,,,,0\n"), ["a"], 1.0, tokens=False)) == 1
+
+
+def test_nothing_limits_what_never_runs() -> None:
+    result = queued(requests([0]), [100], Rules(deadline_ms=[1e-6]))
+    assert [phase.limited_by for phase in result.phases] == ["none"]
+    assert [name for name, *_ in limits(result)] == ["queue", "machine"]
+    assert render(result)
