@@ -27,6 +27,18 @@ from benchmarks.measure import (
 
 ONNXIM_VARIABLE = "NPUSIM_ONNXIM"
 POINTS = {"ds_cnn": 110, "mlperf_resnet8_int8": 60, "mobilenet_v2": 8}
+DECODE = {"tokens": 1, "past": 2047}
+TRANSFORMERS = (
+    ("BERT-base, 128 tokens", "bert_base", {"tokens": 128}, 1.5, 150, 1.3),
+    ("BERT-base, 128 tokens, exact", "bert_base", {"tokens": 128}, 5, 350, 1.3),
+    ("ViT-B/16", "vit_b_16", {}, 1.5, 150, 1.2),
+    ("Llama 3.2 1B, 512 tokens", "llama3.2_1b", {"tokens": 512}, 5, 300, 1.25),
+    ("Llama 3.2 1B, a token behind 2,047", "llama3.2_1b", DECODE, 2.5, 200, 1.1),
+    ("block of Stable Diffusion 1.5", "sd15_block", {}, 3, 250, 1.35),
+    ("Llama 3 8B in int4, a token", "llama3_8b:int4-32", DECODE, 5, 500, 1.15),
+    ("Llama 3 70B in int4, a token", "llama3_70b:int4-32", DECODE, 10, 500, 1.15),
+)
+"""What is measured, the model, its sizes; at most so many seconds, MiB, and times the lower bound."""
 HERE = Path(__file__).parent
 
 
@@ -132,8 +144,20 @@ def large(rounds: int) -> Iterator[Reached]:
     yield _seconds("decode step of Llama 3.2 1B, fresh", min(taken), 1.0)
 
 
+def language(rounds: int) -> Iterator[Reached]:
+    """Steps of transformers on mobile-4096: seconds, peak memory, and latency over its lower bound."""
+    for what, name, sizes, cpu_s, peak_mib, over_bound in TRANSFORMERS:
+        words = (name, json.dumps(sizes), *(["--bytes"] if what.endswith("exact") else []))
+        samples = [json.loads(_output_of(HERE / "transformers.py", *words)) for _ in range(min(rounds, 3))]
+        yield _seconds(what, min(sample["cpu_s"] for sample in samples), cpu_s)
+        peak = min(sample["peak_bytes"] for sample in samples) / (1 << 20)
+        yield Reached(f"  peak memory: {name}", f"{peak:.0f} MiB", "", peak, peak_mib)
+        ratio = samples[0]["over_bound"]
+        yield Reached(f"  latency / lower bound: {name}", f"{ratio:.3f}", "", ratio, over_bound)
+
+
 MEASURES: dict[str, Measure] = {
-    each.__name__: each for each in (warm, timing, tiny, points, events, start, large)
+    each.__name__: each for each in (warm, timing, tiny, points, events, start, large, language)
 }
 
 
