@@ -28,7 +28,7 @@ from benchmarks.measure import (
 ONNXIM_VARIABLE = "NPUSIM_ONNXIM"
 POINTS = {"ds_cnn": 110, "mlperf_resnet8_int8": 60, "mobilenet_v2": 8}
 DECODE = {"tokens": 1, "past": 2047}
-TRANSFORMERS = (
+TRANSFORMERS: tuple[tuple[str, str, dict[str, int], float, float, float], ...] = (
     ("BERT-base, 128 tokens", "bert_base", {"tokens": 128}, 1.5, 150, 1.3),
     ("BERT-base, 128 tokens, exact", "bert_base", {"tokens": 128}, 5, 350, 1.3),
     ("ViT-B/16", "vit_b_16", {}, 1.5, 150, 1.2),

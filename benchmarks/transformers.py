@@ -49,6 +49,7 @@ def main(name: str, sizes: dict[str, int], with_bytes: bool) -> None:
         graph = replace(graph, tensors=tuple(map(drawn, graph.tensors)))
         inputs = [draw.integers(0, 30_000, (1, sizes["tokens"]), np.int32)]
     result = npusim.simulate(npusim.compile(graph, machine), inputs, timing_only=not with_bytes)
+    assert isinstance(result, npusim.RunResult)
     taken = {
         "cpu_s": time.process_time(),
         "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * MAXRSS_BYTES,
