@@ -1,7 +1,7 @@
 """The result of several inferences on the cores of a system: throughput beside latency, use of each core, energy.
 
 Energy is that of all actions and of the host, plus what every core and the memories draw in every cycle from the first
-start to the last end. The cores share the memories outside the chip, so the standby of these is counted once.
+start to the last end. The cores share the memories behind ports, so the standby of these is counted once.
 """
 
 from __future__ import annotations
@@ -175,8 +175,8 @@ def _moving_uj(program: Program, runs: Sequence[Run]) -> float:
 
 
 def _shared_mw(hardware: Hardware) -> float:
-    """Return the standing power of the memories off the chip, which all cores share."""
-    shared = {"dram", *(memory.name for memory in hardware.memory if not memory.on_chip)}
+    """Return the standing power of the memories behind ports, on the chip or not, which all cores share."""
+    shared = {"dram", *(memory.name for memory in hardware.memory)}
     return sum(power for name, power in standing_mw(hardware).items() if name in shared)
 
 

@@ -23,7 +23,7 @@ def summary(result: Throughput, width: int) -> RenderableType:
 
 
 def _rows(result: Throughput) -> Iterable[tuple[str, str, str]]:
-    number, cores = len(result.inferences), len(result.cores)
+    number, cores, has_dram = len(result.inferences), len(result.cores), result.hardware.has_dram
     steady = result.steady_per_s
     yield (
         "Throughput",
@@ -55,8 +55,8 @@ def _rows(result: Throughput) -> Iterable[tuple[str, str, str]]:
             f"Core {position}",
             show.percent(use.busy),
             f"of the time busy with {show.plural(use.inferences, 'inference')}: {show.printable(use.hardware)}, "
-            f"multiply-adds at {show.percent(use.mac_utilization)} of the peak, "
-            f"DRAM traffic at {show.percent(use.dram_share)} of its bandwidth",
+            f"multiply-adds at {show.percent(use.mac_utilization)} of the peak"
+            + (f", DRAM traffic at {show.percent(use.dram_share)} of its bandwidth" if has_dram else ""),
         )
     yield (
         "Energy",

@@ -10,7 +10,7 @@ import pytest
 import npusim
 from npusim.isa.base.errors import NpusimError
 from npusim.isa.hardware.system_file import SystemHardware
-from npusim.numbers.energy import dram_background_mw, floor_mw
+from npusim.numbers.energy import dram_background_mw, floor_mw, standing_mw
 
 from ...command_line import command
 from ...json_documents import faults
@@ -77,10 +77,15 @@ def test_steady_throughput_counts_parts_of_inferences() -> None:
     assert equal.steady_per_s == pytest.approx(equal.per_s, rel=0.01)
 
 
-def test_the_standby_of_the_dram_is_counted_once() -> None:
+def test_the_standby_of_shared_memories_is_counted_once() -> None:
     one, two = (npusim.inferences("digits_cnn", cores(*[EDGE] * number), 4) for number in (1, 2))
     assert one.standby_uj == pytest.approx(floor_mw(EDGE) * one.total_ms)
     assert two.standby_uj == pytest.approx((2 * floor_mw(EDGE) - dram_background_mw(EDGE)) * two.total_ms)
+    # A memory on the chip is shared as well, when it is behind a port.
+    gap = npusim.hardware("gap9")
+    both = npusim.inferences("digits_cnn", cores(gap, gap), 2)
+    own = floor_mw(gap) - standing_mw(gap)["l2"]
+    assert both.standby_uj == pytest.approx((2 * own + standing_mw(gap)["l2"]) * both.total_ms)
     # What moves is the same, but for rows that are open or closed beside another core.
     assert two.energy_uj - two.standby_uj == pytest.approx(one.energy_uj - one.standby_uj, rel=0.02)
 
