@@ -129,7 +129,8 @@ def read(path: Path, models: Sequence[str], clock_mhz: float, *, tokens: bool) -
     BurstGPT's rows without response tokens are calls that failed; they are left out, and a note says how many.
     Raises NpusimError with the line of the first fault.
     """
-    lines = csv.reader(StringIO(user_file.text(path, user_file.REQUESTS), newline=""))
+    # Strict, because a quotation mark that is not closed would make one cell of all rows below it.
+    lines = csv.reader(StringIO(user_file.text(path, user_file.REQUESTS), newline=""), strict=True)
     head = [name.strip().removeprefix("\N{BYTE ORDER MARK}") for name in next(_rows(lines, path), [])]
     if not head:
         raise NpusimError(f"{path}: is empty; its first line must name the columns, such as arrival_s")
@@ -148,12 +149,12 @@ def read(path: Path, models: Sequence[str], clock_mhz: float, *, tokens: bool) -
     )
 
 
-def _rows(lines: Iterator[list[str]], path: Path) -> Iterator[list[str]]:
+def _rows(lines: Any, path: Path) -> Iterator[list[str]]:
     """Yield the rows of a CSV file. Raises NpusimError for one that is no CSV."""
     try:
         yield from lines
     except csv.Error as fault:
-        raise NpusimError(f"{path}: is no CSV file: {fault}") from None
+        raise NpusimError(f"{path}: line {lines.line_num}: is no CSV: {fault}") from None
 
 
 def _table(

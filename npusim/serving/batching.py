@@ -343,6 +343,8 @@ class _Server:
         begin = self._now
         yield self._environment.timeout(step.cycles)
         self._log.step(begin, self._now, step, [each.number for each in sequences])
+        # All that arrive in this cycle are there when the machine decides, however many arrived before.
+        yield self._environment.timeout(0)
 
     def _token(self, sequence: Sequence) -> None:
         """Count a new token; after its last one a sequence leaves the batch and gives its pages back."""

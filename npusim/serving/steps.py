@@ -12,6 +12,7 @@ import numpy as np
 from npusim.frontends.transformer.network import transformer
 from npusim.frontends.transformer.sizes import TransformerConfig
 from npusim.isa.base.elements import Workload
+from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.units import COMPUTING
@@ -137,8 +138,14 @@ class LanguageSteps:
             if self._watch:
                 self._watch(name)
             graph = check(transformer(self._config, tokens=tokens, past=past, batch=batch))
-            program = api.compile_program(graph, self._machine, self._options)
-            result = api.simulate(program, timing_only=True)
+            try:
+                program = api.compile_program(graph, self._machine, self._options)
+                result = api.simulate(program, timing_only=True)
+            except NpusimError as fault:
+                # Its keys may need more memory than the cache: each sequence has those of the whole bucket.
+                raise NpusimError(
+                    f"program {name}: {fault}; or give a smaller --max-batch, --bucket or --chunk"
+                ) from None
             self.uncertainty = self.uncertainty or result.uncertainty
             self.steps[shape] = step_of(result, name, phase, tokens, past, batch)
         return self.steps[shape]

@@ -53,6 +53,14 @@ def test_a_static_batch_takes_what_waits_and_ends_as_a_whole() -> None:
     assert list(result.log.end) == [alone, read + 2 * 1026, read]
 
 
+def test_who_arrives_when_a_step_ends_is_there_when_the_machine_decides() -> None:
+    """The first prompt ends in cycle 1070, whether another request arrives during it or not."""
+    tokens = [(20, 1), (20, 1), (20, 2)]
+    for second in (1069, 1070):
+        result = batched(requests([0, second, 1070], tokens=tokens), plan("static", 2), STEPS)
+        assert list(result.log.start) == [0, 1070, 1070]
+
+
 def test_a_static_batch_fits_the_positions_when_it_is_padded() -> None:
     """The longest prompt and the longest answer of a batch are behind each other: 20 + 30 - 1 positions of 48."""
     asked = requests([0, 0, 0], tokens=[(10, 30), (20, 4), (10, 29)])

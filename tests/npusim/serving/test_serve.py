@@ -248,12 +248,23 @@ def test_two_files_of_one_name_are_no_repetition(tmp_path: Path) -> None:
 def test_columns_and_tenants_are_named(tmp_path: Path) -> None:
     for text, fault in (
         ("arrival_s,arrival_s\n0,3\n", "line 1: column arrival_s is there twice; leave one of them out"),
+        ('arrival_s,tenant\n0,"a\n1,b\n', "line 3: is no CSV: unexpected end of data"),
         ("arrival_s,tenant\n0,a\n1, \n", "line 3: tenant is empty, must be a name"),
     ):
         with pytest.raises(NpusimError, match=fault):
             read(written(tmp_path, text), ["a"], 1.0, tokens=False)
     # Columns that are not read may be there twice, and without a name.
     assert len(read(written(tmp_path, "note,note,,,arrival_s\n,,,,0\n"), ["a"], 1.0, tokens=False)) == 1
+
+
+def test_a_program_that_does_not_fit_is_named(tmp_path: Path) -> None:
+    """Five tokens of 64 requests are few pages, but their program reads 256 keys for each."""
+    path = written(tmp_path, "arrival_s,prompt_tokens,new_tokens\n" + "0,5,4\n" * 64)
+    small = npusim.hardware("edge-128", dram={"size_mib": 2})
+    with pytest.raises(
+        NpusimError, match=r"^program decode 64 x 1 after .* give a smaller --max-batch, --bucket"
+    ):
+        npusim.serve(TINY, small, requests=path, batching="continuous", max_batch=64)
 
 
 def test_nothing_limits_what_never_runs() -> None:
