@@ -90,12 +90,12 @@ def system(path: str | Path) -> SystemHardware:
     for other in cores[1:]:
         if differing := _differing(cores[0], other):
             remedy = (
-                ""
-                if differing == ["[[memory]]"]
-                else "; a table [dram] in this file with these keys is that of all cores"
+                "a table [dram] in this file with these keys is that of all cores"
+                if differing[0].startswith("dram.")
+                else "extend one of them in a file with the values of the other"
             )
             faults["core"] = (
-                f"{cores[0].name} and {other.name} differ in {', '.join(differing)}, which cores share{remedy}"
+                f"{cores[0].name} and {other.name} differ in {', '.join(differing)}, which cores share; {remedy}"
             )
     if faults:
         raise HardwareError(f"{path}: {listed(faults)}")
@@ -133,6 +133,8 @@ def _differing(one: Hardware, other: Hardware) -> list[str]:
         for key in type(one.dram).model_fields
         if getattr(one.dram, key) != getattr(other.dram, key)
     ]
+    # The type of the DRAM sets its energy, which is counted once.
+    keys += ["technology.dram"] * (one.has_dram and one.technology.dram != other.technology.dram)
     return keys + ["[[memory]]"] * (one.memory != other.memory)
 
 

@@ -32,6 +32,18 @@ def test_cores_of_presets_and_of_files_beside_the_system(tmp_path: Path) -> None
     assert system_sources(path) == (path, tmp_path / "chip.toml")
 
 
+def test_a_dram_of_two_types(tmp_path: Path) -> None:
+    (tmp_path / "chip.toml").write_text(
+        'extends = "edge-128"\nname = "chip"\n[technology]\ndram = "lpddr4"\n'
+    )
+    with pytest.raises(HardwareError) as raised:
+        system(written(tmp_path, TWO + '[[core]]\nhardware = "chip.toml"\n'))
+    assert str(raised.value).endswith(
+        "edge-128 and chip differ in technology.dram, which cores share; "
+        "extend one of them in a file with the values of the other"
+    )
+
+
 def test_a_dram_that_all_cores_have(tmp_path: Path) -> None:
     text = TWO + '[[core]]\nhardware = "edge-256"\n[dram]\nbandwidth_gb_per_s = 3.0\n'
     assert [core.dram.bandwidth_gb_per_s for core in system(written(tmp_path, text)).cores] == [3.0] * 3
@@ -51,8 +63,8 @@ def test_a_dram_that_all_cores_have(tmp_path: Path) -> None:
         (
             TWO + '[[core]]\nhardware = "mobile-1024"\n',
             "1 fault: core: edge-128 and mobile-1024 differ in dram.bandwidth_gb_per_s, dram.latency_ns, "
-            "dram.row_bytes, dram.banks, dram.burst_bytes, dram.outstanding_requests, dram.size_mib, which cores "
-            "share; a table [dram] in this file with these keys is that of all cores",
+            "dram.row_bytes, dram.banks, dram.burst_bytes, dram.outstanding_requests, dram.size_mib, "
+            "technology.dram, which cores share; a table [dram] in this file with these keys is that of all cores",
         ),
         (
             TWO + TWO.partition("\n")[2].replace("2\n", f"{MOST_CORES - 1}\n"),
