@@ -70,6 +70,8 @@ def policy(result: Serving) -> str:
         words += [f"chunks of {given['chunk']} tokens"] if given.get("chunk") else []
     else:
         words += [f"priority {', '.join(map(str, given['priority']))}"] if given["priority"] else []
+        deadlines = ", ".join(f"{value:g}" for value in given["deadline_ms"])
+        words += [f"deadline {deadlines} ms"] if deadlines else []
         words += ["preempted between layers"] if given["preempt"] else []
         words += [f"at most {given['queue']} wait"] if given["queue"] is not None else []
     return "; ".join(words)
