@@ -103,6 +103,8 @@ class _Server:
         self._process = environment.process(self._serve())
         self._running = -1
         """The request that may be preempted; -1 if none may."""
+        self._part = 0, 0
+        """The cycle in which it would have begun without a preemption, and the stop at which this part goes on."""
 
     @property
     def _now(self) -> int:
@@ -131,9 +133,26 @@ class _Server:
             if self._idle is not None:
                 self._idle.succeed()
                 self._idle = None
-            elif self._running >= 0 and priority[model] > priority[self._model[self._running]]:
+            elif self._preempts_running(model):
                 self._running = -1
                 self._process.interrupt()
+
+    def _preempts_running(self, model: int) -> bool:
+        """Return whether a request that arrives now has a higher priority than the running one, and time to answer.
+
+        One that is too late even behind the current layer is refused at its turn, so it stops nobody.
+        """
+        if self._running < 0:
+            return False
+        other = self._model[self._running]
+        if self._priority[model] <= self._priority[other]:
+            return False
+        if not self._deadline:
+            return True
+        stops, (origin, stop) = self._stops[other], self._part
+        at = max(stops.next(self._now - origin), stop)
+        start = origin + stops.cycle[at] + stops.store[at]
+        return start + self._steps[model].cycles <= self._now + self._deadline[model]
 
     def _serve(self) -> Generator[simpy.Event, Any, None]:
         """Serve requests for ever, each to its end or until it is preempted."""
@@ -166,12 +185,12 @@ class _Server:
         """Run a request from a stop on, to its end or to the end of the layer in which it is preempted."""
         environment, stops, log = self._environment, self._stops[model], self._log
         begin = self._now
-        done_uj = 0.0
+        done_uj = moved_uj = 0.0
         # The cycle of the inference at `begin`; negative while the scratchpad is loaded.
         offset = 0 if stop < 0 else stops.cycle[stop] - stops.load[stop]
         if stop >= 0:
-            done_uj = stops.energy_uj[stop]
-        self._running = number
+            done_uj, moved_uj = stops.energy_uj[stop], stops.load_uj[stop]
+        self._running, self._part = number, (begin - offset, stop)
         try:
             yield environment.timeout(left)
             at = len(stops.cycle) - 1
@@ -182,9 +201,10 @@ class _Server:
         self._running = -1
         spent = stops.energy_uj[at] - done_uj
         if at == len(stops.cycle) - 1:
-            log.finish(number, begin, self._now, model, spent)
+            log.finish(number, begin, self._now, model, spent + moved_uj, moved_uj)
             return
         yield environment.timeout(stops.store[at])
-        log.pause(number, begin, self._now, model, spent + stops.move_uj[at], stops.move_uj[at])
+        moved_uj += stops.store_uj[at]
+        log.pause(number, begin, self._now, model, spent + moved_uj, moved_uj)
         self._resumes[number] = at
         heappush(self._waiting, (-self._priority[model], number))

@@ -66,12 +66,15 @@ class Log:
             if self.start[number] < 0:
                 self.start[number] = begin
 
-    def finish(self, number: int, begin: int, end: int, step: int, energy_uj: float) -> None:
-        """Note the end of a single inference, whose last part began at `begin`."""
+    def finish(
+        self, number: int, begin: int, end: int, step: int, energy_uj: float, moved_uj: float = 0.0
+    ) -> None:
+        """Note the end of an inference and the energy of its last part, of which `moved_uj` moved the scratchpad."""
         self.runs[step] += 1
         self._run(begin, end, step, 1)
         self.end[number] = end
         self.energy_uj[number] += energy_uj
+        self.moved_uj += moved_uj
 
     def pause(self, number: int, begin: int, end: int, step: int, energy_uj: float, moved_uj: float) -> None:
         """Note a part of an inference that is preempted; `moved_uj` of its energy moved the scratchpad."""

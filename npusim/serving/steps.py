@@ -68,14 +68,15 @@ class Stops:
     cycle:     cycles from its start, ascending; the last is that of its end.
     energy_uj: energy of the layers that have ended by then.
     store, load: cycles to store to the DRAM what the scratchpad holds then, and to load it again; 0 at the end.
-    move_uj:   energy of the two.
+    store_uj, load_uj: energy of the two.
     """
 
     cycle: tuple[int, ...]
     energy_uj: tuple[float, ...]
     store: tuple[int, ...]
     load: tuple[int, ...]
-    move_uj: tuple[float, ...]
+    store_uj: tuple[float, ...]
+    load_uj: tuple[float, ...]
 
     def next(self, cycle: int) -> int:
         """Return the index of the first stop that is not before a cycle."""
@@ -168,21 +169,22 @@ def stops_of(result: RunResult) -> Stops:
     use = result.scratchpad_use()
     # A stop at the end of a layer needs what is in use just behind it.
     held = use.sizes[np.searchsorted(use.cycles, cycles, side="right") - 1].tolist()
-    moves = {size: _move(result.hardware, size) for size in {*held[:-1]}} | {held[-1]: (0, 0, 0.0)}
+    moves = {size: _move(result.hardware, size) for size in {*held[:-1]}}
+    each = [*(moves[size] for size in held[:-1]), (0, 0, 0.0, 0.0)]  # nothing is moved at the end
     return Stops(
         tuple(cycles),
         tuple(accumulate(ended[cycle] for cycle in cycles)),
-        *zip(*(moves[size] for size in held), strict=True),
+        *zip(*each, strict=True),
     )
 
 
-def _move(hardware: Hardware, size: int) -> tuple[int, int, float]:
-    """Simulate the store of bytes of the scratchpad to the DRAM, and their load: cycles of each, energy of both."""
+def _move(hardware: Hardware, size: int) -> tuple[int, int, float, float]:
+    """Simulate the store of bytes of the scratchpad to the DRAM, and their load: cycles of each, energy of each."""
     if not size:
-        return 0, 0, 0.0
+        return 0, 0, 0.0, 0.0
     copies = Copy(size=size, target_space=Space.DRAM), Copy(size=size, source_space=Space.DRAM)
     store, load = (api.simulate(_copy(hardware, each), timing_only=True) for each in copies)
-    return int(store.cycles), int(load.cycles), float(store.energy_uj) + float(load.energy_uj)
+    return int(store.cycles), int(load.cycles), float(store.energy_uj), float(load.energy_uj)
 
 
 def _copy(hardware: Hardware, copy: Copy) -> Program:

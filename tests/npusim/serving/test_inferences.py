@@ -77,7 +77,7 @@ def test_the_higher_priority_goes_first() -> None:
     assert list(queued(asked, [100, 50], Rules(priority=[1, 0])).log.end) == [100, 200, 350, 300]
 
 
-STOPS = Stops((40, 70, 100), (4.0, 7.0, 10.0), (5, 6, 0), (7, 8, 0), (0.5, 0.25, 0.0))
+STOPS = Stops((40, 70, 100), (4.0, 7.0, 10.0), (5, 6, 0), (7, 8, 0), (0.25, 0.125, 0.0), (0.25, 0.125, 0.0))
 """Layers of 100 cycles end at 40 and 70, where 5 and 6 cycles store the scratchpad, and 7 and 8 load it."""
 
 
@@ -99,7 +99,18 @@ def test_what_is_preempted_too_long_misses_its_deadline() -> None:
     rules = Rules(priority=[0, 1], preempt=True, deadline_ms=[150e-6, 1.0])
     result = queued(requests([0, 41], [0, 1]), [100, 50], rules, [STOPS, STOPS])
     assert list(result.log.outcome) == [LATE, NONE]
-    assert result.log.energy_uj[0] == 7.25
+    # Its scratchpad was stored, and is never loaded again.
+    assert result.log.energy_uj[0] == 7.125
+    assert result.log.moved_uj == 0.125
+
+
+def test_who_would_be_too_late_preempts_nobody() -> None:
+    """Behind the layer that ends at 70, and the store until 76, it would end at 126, 85 cycles after it came."""
+    asked = requests([0, 41], [0, 1])
+    for deadline, outcome, end in ((85e-6, NONE, 76 + 50 + 8 + 30), (84e-6, LATE, 100)):
+        rules = Rules(priority=[0, 1], preempt=True, deadline_ms=[1.0, deadline])
+        result = queued(asked, [100, 50], rules, [STOPS, STOPS])
+        assert (list(result.log.outcome), result.log.end[0]) == ([NONE, outcome], end)
 
 
 def number_in_system(result: Serving) -> int:
@@ -128,7 +139,7 @@ def test_requests_add_up(
     arrival = np.cumsum([gap for gap, _ in gaps]).tolist()
     asked = requests([*arrival, arrival[-1]], [*(model for _, model in gaps), 1])
     rules = Rules(priority=[0, 1], preempt=preempt, queue=queue, deadline_ms=deadline)
-    result = queued(asked, [100, 60], rules, [STOPS, Stops((60,), (1.0,), (0,), (0,), (0.0,))])
+    result = queued(asked, [100, 60], rules, [STOPS, Stops((60,), (1.0,), (0,), (0,), (0.0,), (0.0,))])
     # Little's law, exactly: mean number in the system x time = sum of the times in it.
     assert result.mean_in_system * result.cycles == pytest.approx(number_in_system(result), rel=1e-12)
     assert sum(result.total.outcomes.values()) == len(asked)

@@ -58,7 +58,7 @@ def test_an_inference_may_stop_where_its_layers_end() -> None:
         *(layer.end_cycle for layer in result.layers if layer.end_cycle),
     }
     assert stops.energy_uj[-1] == pytest.approx(float(result.energy_uj))
-    assert (stops.store[-1], stops.load[-1], stops.move_uj[-1]) == (0, 0, 0.0)
+    assert [each[-1] for each in (stops.store, stops.load, stops.store_uj, stops.load_uj)] == [0, 0, 0.0, 0.0]
     # The bytes in use take at least their time at the DRAM's port.
     use = result.scratchpad_use()
     for cycle, store, load in zip(stops.cycle[:-1], stops.store, stops.load, strict=False):
