@@ -88,6 +88,11 @@ def serve(
         float | None, _option("Memory for keys and values. [default: what the weights leave]", "MIB", 1e-6)
     ] = None,
     page: Annotated[int | None, _option("Tokens of a page of the cache. [default: 16]", "N", 1)] = None,
+    sleep_mw: Annotated[
+        float | None,
+        _option("Power while no program runs. [default: of the machine with its clocks]", "MW", 0),
+    ] = None,
+    battery_wh: Annotated[float | None, _option("Say how long such a battery lasts.", "WH", 1e-6)] = None,
     hw: HardwareOption = None,
     set_: SetOption = None,
     effort: EffortOption = "fast",
@@ -132,6 +137,8 @@ def serve(
             bucket=bucket or 0,
             cache_mib=cache_mib or 0.0,
             page=page or 0,
+            sleep_mw=sleep_mw,
+            battery_wh=battery_wh or 0.0,
             options=Options(effort),
         )
     try:

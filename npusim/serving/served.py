@@ -9,7 +9,7 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cached_property
 from math import fsum
 from typing import Any, NamedTuple
@@ -163,7 +163,8 @@ class Serving:
 
     models:   names of the models; policy: how requests are queued or batched, by option, as in the JSON.
     requests: what was asked for; log: what happened.
-    idle_mw:  power of the machine while it waits: leakage, clocks, DRAM standby and refresh.
+    idle_mw:  power of the machine while it waits: leakage, clocks, DRAM standby and refresh, or what the user gave.
+    battery_wh: energy of a battery whose life is asked for; 0 for none.
     cache:    of a language model; None for other models.
     weights:  how the weights of a language model are stored, and `parameters` its number of them; "" and 0 for others.
     """
@@ -178,6 +179,7 @@ class Serving:
     cache: CacheUse | None = None
     weights: str = ""
     parameters: int = 0
+    battery_wh: float = 0.0
 
     @property
     def is_language(self) -> bool:
@@ -223,6 +225,20 @@ class Serving:
     def energy_uj(self) -> float:
         """The energy of all requests, and of the machine while no step runs, in uJ."""
         return fsum(self.log.energy_uj) + self.idle_uj
+
+    def with_power(self, sleep_mw: float | None, battery_wh: float) -> Serving:
+        """Return the same result with another power while the machine waits, unless that is None, and a battery."""
+        return replace(self, idle_mw=self.idle_mw if sleep_mw is None else sleep_mw, battery_wh=battery_wh)
+
+    @property
+    def mean_mw(self) -> float:
+        """The mean power of the machine from the first arrival to the end, in mW."""
+        return self.energy_uj / (self.seconds * 1e3) if self.cycles else 0.0
+
+    @property
+    def battery_h(self) -> float | None:
+        """The hours for which the battery gives the mean power; None without one."""
+        return self.battery_wh / (self.mean_mw * 1e-3) if self.battery_wh and self.mean_mw else None
 
     @cached_property
     def total(self) -> Group:
@@ -368,6 +384,8 @@ class Serving:
                 "preemption": self.log.moved_uj,
             },
             "idle_mw": self.idle_mw,
+            "mean_mw": self.mean_mw,
+            **({} if self.battery_h is None else {"battery_h": self.battery_h}),
             "all": self.total.to_dict(),
             "tenants": [group.to_dict() for group in self.by_tenant],
             **({"between_tokens_ms": self.gaps._asdict(), "cache": asdict(self.cache)} if self.cache else {}),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import fields
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,8 @@ def serve(
     bucket: int = 0,
     cache_mib: float = 0.0,
     page: int = 0,
+    sleep_mw: float | None = None,
+    battery_wh: float = 0.0,
     options: Options = FAST,
     watch: Watch | None = None,
 ) -> Serving:
@@ -64,6 +67,8 @@ def serve(
     rate:     requests per second, at random (Poisson, from `seed`); period_ms: a fixed time between two requests.
     count, duration_s: how many requests of all models, or until when they arrive; 1000 if neither is given.
     prompt_tokens, new_tokens: of each request to a language model that comes from a rate or period.
+    sleep_mw: power of the machine while no program runs, by default that of the powered machine with its clocks; going
+              to sleep and waking take no time. battery_wh: energy of a battery, to say how long it lasts.
     watch:    called with the name of each program before it is compiled.
 
     Of single inferences (`npusim.serving.inferences.Rules`):
@@ -92,6 +97,9 @@ def serve(
     rules = Rules(_many(priority), _many(deadline_ms), queue, preempt)
     batches = Batching(batching, max_batch, chunk, bucket, cache_mib, page)
     configs = [path if isinstance(path, TransformerConfig) else configuration(path) for path in paths]
+    for option, value in (("--sleep-mw", sleep_mw or 0.0), ("--battery-wh", battery_wh)):
+        if not (isfinite(value) and value >= 0):
+            raise NpusimError(f"{option} {value:g}: must be a number from 0 on")
     names = [
         config.name if config else Path(str(path)).stem if Path(str(path)).is_file() else str(path)
         for path, config in zip(paths, configs, strict=True)
@@ -107,11 +115,12 @@ def serve(
     language = next((config for config in configs if config is not None and config.causal), None)
     if language is None:
         _refuse(batches, Batching(), f"is for a language model; {', '.join(names)} has none")
-        return _serve_inferences([str(path) for path in paths], names, hw, load, rules, options, watch)
+        result = _serve_inferences([str(path) for path in paths], names, hw, load, rules, options, watch)
+        return result.with_power(sleep_mw, battery_wh)
     if len(names) > 1:
         raise NpusimError(f"{language.name}: a language model is served alone; these are {', '.join(names)}")
     _refuse(rules, Rules(), f"is for single inferences; {language.name} is a language model")
-    return _serve_language(language, hw, load, batches, options, watch)
+    return _serve_language(language, hw, load, batches, options, watch).with_power(sleep_mw, battery_wh)
 
 
 def _many(given: Any) -> tuple[Any, ...]:

@@ -105,11 +105,20 @@ def _answer(result: Serving) -> Iterable[tuple[str, str, str]]:
         show.energy(result.energy_uj),
         f"in all: requests, and {idle} of the machine while it waits ({power})",
     )
+    duty = f"average; a program runs {show.percent(result.utilization)} of the time"
+    yield "Power", show.power(result.mean_mw), duty
+    if result.battery_h is not None:
+        yield "", _life(result.battery_h), f"until a battery of {result.battery_wh:g} Wh is empty"
     if result.log.moved_uj:
         stops = show.plural(sum(result.log.stops), "preemption")
         yield "", show.energy(result.log.moved_uj), f"of it for {stops}: the scratchpad to the DRAM and back"
     for note in result.requests.notes:
         yield "Note", "", note
+
+
+def _life(hours: float) -> str:
+    """Return the life of a battery in hours, or in days from two on."""
+    return f"{show.digits(hours)} hours" if hours < 48 else f"{show.digits(hours / 24)} days"
 
 
 def spreads(result: Serving) -> list[tuple[str, str, Spread]]:

@@ -476,6 +476,8 @@ energy_uj.requests | number | uJ | Energy of the programs, which the requests sh
 energy_uj.idle | number | uJ | Energy of the machine while no program runs.
 energy_uj.preemption | number | uJ | Part of the requests' energy that moved the scratchpad for preemption.
 idle_mw | number | mW | Power of the machine while no program runs.
+mean_mw | number | mW | Mean power from the first arrival to the last end.
+battery_h? | number | h | How long the battery lasts at the mean power.
 all | @group | | All requests.
 tenants[] | @group | | The requests of each tenant; empty for a single one.
 between_tokens_ms? | @spread | ms | Times between two tokens of a request.

@@ -160,6 +160,16 @@ def test_requests_add_up(
         assert outcome != BUSY or start < 0
 
 
+def test_a_battery_gives_the_mean_power() -> None:
+    """Two requests of 1 uJ each, 1,000 cycles of 1 ns each; from 1,000 to 9,000 the machine sleeps at 0.5 mW."""
+    served = queued(requests([0, 9_000]), [1_000]).with_power(0.5, 2.0)
+    assert served.utilization == 2_000 / 10_000
+    assert served.idle_uj == pytest.approx(0.5 * 8_000e-6)  # mW x ms
+    assert served.mean_mw == pytest.approx((2 * 1.0 + 0.004) / 10_000e-6)
+    assert served.battery_h == pytest.approx(2.0 / (served.mean_mw * 1e-3))
+    assert queued(requests([0]), [1_000]).battery_h is None
+
+
 def test_percentiles_are_values() -> None:
     assert spread(np.array([5, 1, 3, 2, 4])) == (3, 3, 5, 5, 5, 5)
     assert spread(np.arange(1, 101)) == (50.5, 50, 90, 95, 99, 100)
