@@ -44,7 +44,7 @@ class SystemTable(Section):
 
 @dataclass(frozen=True, slots=True)
 class SystemHardware:
-    """The cores of a system, which share the memories behind ports, and the host of the first core."""
+    """The cores of a system, which share the memories behind ports, and take turns at a host."""
 
     name: str
     cores: tuple[Hardware, ...]

@@ -164,12 +164,12 @@ OPTIONS = (
     ),
     Option(
         "inferences", int | None, None, "N",
-        "Time N inferences one after the other, on each core of a --system: throughput beside latency.", least=1,
-        shows_default=False,
+        "Time N inferences one after the other, on each core of a --system: throughput beside latency.",
+        (PROMPT,), least=1, shows_default=False,
     ),
     Option(
         "system", File, None, "FILE", "Instead of --hw: a system file, cores that share memories (docs/systems.md).",
-        shows_default=False,
+        (PROMPT,), shows_default=False,
     ),
 )  # fmt: skip
 """The options of `npusim run`, in the order of the help."""

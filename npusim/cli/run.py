@@ -178,9 +178,12 @@ def _run_on_system(model: str, request: Request) -> None:
     from npusim.isa.hardware.system_file import SystemHardware, system, system_sources
     from npusim.reports.run import throughput_text
     from npusim.session import api
+    from npusim.session.opening import is_program
     from npusim.session.system_run import inferences
 
     given = SYSTEM if request.system else INFERENCES
+    if is_program(model):
+        raise NpusimError(f"{model}: is compiled for one machine already; {given} takes a model")
     request.require(INFERENCES, f"{{option}}: does not go with {given}")
     sources: dict[str, Path | None] = {"MODEL": model_file(model)}
     over: SystemHardware | Hardware

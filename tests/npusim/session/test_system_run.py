@@ -99,6 +99,18 @@ def test_what_cannot_be_timed() -> None:
         npusim.inferences("digits_cnn", EDGE, 0)
 
 
+def test_one_kind_of_run_at_a_time(tmp_path: Path) -> None:
+    path = tmp_path / "two.toml"
+    path.write_text('name = "two"\n[[core]]\nhardware = "edge-128"\ncount = 2\n')
+    for words in (("--system", str(path)), ("--inferences", "2")):
+        status, out, err = command("run", "tinyllama_1.1b", "--prompt", "3", *words)
+        assert (status, out, err) == (2, "", f"npusim: {words[0]}: does not go with --prompt\n")
+    npu = tmp_path / "digits.npu"
+    npusim.save_program(npusim.compile(npusim.load("digits_cnn"), "edge-128"), npu)
+    status, out, err = command("run", str(npu), "--inferences", "2")
+    assert err == f"npusim: {npu}: is compiled for one machine already; --inferences takes a model\n"
+
+
 def test_a_core_that_is_not_there_is_named_with_its_system(tmp_path: Path) -> None:
     path = tmp_path / "two.toml"
     path.write_text('name = "two"\n[[core]]\nhardware = "nope.toml"\n')
