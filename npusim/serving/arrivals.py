@@ -24,7 +24,7 @@ MOST_TOKENS = 1 << 30
 MOST_CYCLES = 1 << 62
 """Times are int64 cycles, of which sums must not overflow either."""
 MOST_GIVEN = 1e12
-"""Largest rate, period and deadline, so that times in cycles are finite."""
+"""Largest rate, period, deadline and power, so that times in cycles and energies are finite."""
 
 BURST_GPT = {
     "Timestamp": "arrival_s", "Request tokens": "prompt_tokens", "Response tokens": "new_tokens", "Model": "tenant",

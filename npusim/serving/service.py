@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import fields
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.program.program import Program
 from npusim.numbers.energy import floor_mw
 from npusim.serving import inferences
-from npusim.serving.arrivals import Load, Requests
+from npusim.serving.arrivals import MOST_GIVEN, Load, Requests
 from npusim.serving.batching import Batching, Plan, simulate
 from npusim.serving.inferences import Rules
 from npusim.serving.log import Log
@@ -98,8 +97,8 @@ def serve(
     batches = Batching(batching, max_batch, chunk, bucket, cache_mib, page)
     configs = [path if isinstance(path, TransformerConfig) else configuration(path) for path in paths]
     for option, value in (("--sleep-mw", sleep_mw or 0.0), ("--battery-wh", battery_wh)):
-        if not (isfinite(value) and value >= 0):
-            raise NpusimError(f"{option} {value:g}: must be a number from 0 on")
+        if not 0 <= value <= MOST_GIVEN:
+            raise NpusimError(f"{option} {value:g}: must be a number from 0 to {MOST_GIVEN:g}")
     names = [
         config.name if config else Path(str(path)).stem if Path(str(path)).is_file() else str(path)
         for path, config in zip(paths, configs, strict=True)

@@ -195,6 +195,7 @@ RATE = ["--rate", "5", "--prompt-tokens", "9", "--new-tokens", "9", "--hw", "rk3
         ([*SINGLE, "--rate", "4", "--deadline-ms", "0"], "--deadline-ms 0: must be more than 0"),
         ([*SINGLE, "--rate", "4", "--deadline-ms", "1e305"], "--deadline-ms 1e+305: must be more than 0 and at most"),
         ([*SINGLE, "--period-ms", "1e308"], "--period-ms 1e+308: must be more than 0 and at most 1e+12"),
+        ([*SINGLE, "--rate", "4", "--sleep-mw", "1e305"], "--sleep-mw 1e+305: must be a number from 0 to 1e+12"),
         ([*SINGLE, "--rate", "1e-300"], "requests arrive until 9.7"),
         ([*SINGLE, "--rate", "4", "--priority", "1.5"], "--priority 1.5: must be whole numbers, such as 1,0"),
         ([*SINGLE, "--rate", "4", "--priority", f"{HUGE},0"], "99999,0: has 2 numbers for 1 models"),
