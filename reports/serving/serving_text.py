@@ -105,13 +105,13 @@ def _answer(result: Serving) -> Iterable[tuple[str, str, str]]:
         show.energy(result.energy_uj),
         f"in all: requests, and {idle} of the machine while it waits ({power})",
     )
+    if result.log.moved_uj:
+        stops = show.plural(sum(result.log.stops), "preemption")
+        yield "", show.energy(result.log.moved_uj), f"of it for {stops}: the scratchpad to the DRAM and back"
     duty = f"average; a program runs {show.percent(result.utilization)} of the time"
     yield "Power", show.power(result.mean_mw), duty
     if result.battery_h is not None:
         yield "", _life(result.battery_h), f"until a battery of {result.battery_wh:g} Wh is empty"
-    if result.log.moved_uj:
-        stops = show.plural(sum(result.log.stops), "preemption")
-        yield "", show.energy(result.log.moved_uj), f"of it for {stops}: the scratchpad to the DRAM and back"
     for note in result.requests.notes:
         yield "Note", "", note
 
