@@ -11,29 +11,23 @@ from npusim.isa.hardware.hardware import Hardware
 _FEW = 512
 """Up to this many uses, a scan of the list is faster than the tree: MobileNetV2 has 249, and saves 20 of 70 ms."""
 
-_SHORT = 32
-"""Up to this many moments, a use is entered at each of them. Most uses of long chains are that short."""
-
 
 class Busy:
-    """The bytes of a memory that are in use over time: a list while uses are few, then entries by moment and a tree.
+    """The bytes of a memory that are in use over time: a list while uses are few, then a segment tree over time.
 
     The list has (last, first, start, end) in order, so uses that ended before a span are skipped without a look.
 
-    Short uses are entered at each of their moments (`_at`, up to `_latest`), long ones in a segment tree over time. A
-    node of the tree stands for 2**k moments, its two children for the halves. A use covers at most two whole nodes of
-    each size. Every node holds the union of the bytes of uses that cover it (`_covered`), and of all uses within it
+    A node of the tree stands for 2**k moments, its two children for the halves. A use covers at most two whole nodes
+    of each size. Every node holds the union of the bytes of uses that cover it (`_covered`), and of all uses within it
     (`_within`). So the bytes in use during a span are the union of a few unions. The root is node 1; the children of
     node n are 2n and 2n + 1. A union is the ascending list of its edges: begin, end, begin, end, ...
     """
 
-    __slots__ = ("_at", "_covered", "_few", "_latest", "_moments", "_most_few", "_within")
+    __slots__ = ("_covered", "_few", "_moments", "_most_few", "_within")
 
     def __init__(self, most_few: int = _FEW) -> None:
         self._most_few = most_few
         self._few: list[tuple[int, ...]] | None = []
-        self._at: dict[int, list[tuple[int, int]]] = {}
-        self._latest = -1
         self._moments = 64
         self._covered: dict[int, list[int]] = {}
         self._within: dict[int, list[int]] = {}
@@ -41,21 +35,13 @@ class Busy:
     def add(self, start: int, end: int, first: int, last: int) -> None:
         """Mark bytes from `start` to before `end` as in use from `first` (-1 or later) to `last`, both included."""
         if self._few is None:
-            self._enter(start, end, first, last)
+            self._plant(start, end, first, last)
         elif start < end:
             insort(self._few, (last, first, start, end))
             if len(self._few) > self._most_few:
                 few, self._few = self._few, None
                 for done, begun, use_start, use_end in few:
-                    self._enter(use_start, use_end, begun, done)
-
-    def _enter(self, start: int, end: int, first: int, last: int) -> None:
-        if last - first >= _SHORT:
-            self._plant(start, end, first, last)
-        elif start < end:
-            self._latest = max(self._latest, last)
-            for moment in range(first, last + 1):
-                self._at.setdefault(moment, []).append((start, end))
+                    self._plant(use_start, use_end, begun, done)
 
     def _plant(self, start: int, end: int, first: int, last: int) -> None:
         while last + 1 >= self._moments:
@@ -71,9 +57,6 @@ class Busy:
         if self._few is not None:
             ended = bisect_left(self._few, (first,))
             return sorted([(start, end) for _, begun, start, end in self._few[ended:] if begun <= last])
-        spans: set[tuple[int, int]] = set()
-        for moment in range(first, min(last, self._latest) + 1):
-            spans.update(self._at.get(moment, ()))
         unions = []
         above: set[int] = set()
         for node in self._nodes(first, min(last, self._moments - 2)):
@@ -85,9 +68,7 @@ class Busy:
                 if node in self._covered:
                     unions.append(self._covered[node])
                 node >>= 1
-        for union in unions:
-            spans.update(zip(union[::2], union[1::2], strict=True))
-        return sorted(spans)
+        return sorted([pair for union in unions for pair in zip(union[::2], union[1::2], strict=True)])
 
     def _nodes(self, first: int, last: int) -> list[int]:
         """Return the largest nodes that together cover exactly `first` to `last`; moment -1 is the first leaf."""
