@@ -403,6 +403,10 @@ def _names(command: str) -> list[str]:
         from npusim.cli import run_table as cli_table
 
         return list((cli_compare if command == "compare" else cli_table).IN_FOLDER.values())
+    if command == "serve":
+        from npusim.cli import serve
+
+        return list(serve.IN_FOLDER)
     if command == "run#cache":
         return []  # a token is computed late; tests/npusim/nnadapter/test_cache_folder.py has links of this name
     from npusim.study.study import ALWAYS

@@ -45,6 +45,8 @@ def test_every_number_has_a_factor_or_a_reason_for_none() -> None:
         "dma.views", "dma.decoder_skips", "vector.fused_lookup", "mac_array.block.turns_rows",
         # What the array does with weights in blocks is a matter of its design.
         "mac_array.weight_blocks",
+        # In which order a controller gives grants is a matter of its design.
+        "dram.reorder_grants",
         # How often a unit passes over an int16 value is a matter of its design.
         "mac_array.int16_passes", "vector.int16_passes",
         # The bits come with the network; what the rest of a chip draws comes with the chip.
@@ -253,7 +255,7 @@ def test_what_an_architect_may_choose_comes_first() -> None:
     given = {each.path for each in parameters() if not each.chosen}
     assert given == {
         "front_end.decode_cycles", "dma.setup_cycles", "dram.latency_ns", "dram.row_bytes", "dram.row_miss_ns",
-        "dram.banks",
+        "dram.banks", "dram.reorder_grants",
         "dram.burst_bytes", "dram.size_mib", "vector.startup_cycles", "host.threads", "host.clock_mhz",
         "host.call_overhead_us", "host.handover_us", "host.element_cycles", "mac_array.block.lone_step_cycles",
         "mac_array.block.access_cycles", "mac_array.bit_serial.start_cycles", "mac_array.bit_serial.step_cycles",
