@@ -45,6 +45,7 @@ class Requests:
     tenant:  index into `tenants`.
     lines:   line of the CSV file that each comes from; empty if they come from a rate or period.
     notes:   remarks of the reader, such as rows that were left out.
+    window:  cycles between which requests could arrive; None for those of a file, from the first to the last arrival.
     file:    the CSV file; None if they come from a rate or period.
     """
 
@@ -57,6 +58,19 @@ class Requests:
     lines: Whole
     notes: tuple[str, ...] = ()
     file: Path | None = None
+    window: tuple[int, int] | None = None
+
+    @property
+    def begin(self) -> int:
+        """The cycle from which rates are counted: that of the first arrival, or 0 if a duration is given."""
+        return self.window[0] if self.window else int(self.arrival[0])
+
+    def end(self, last: int) -> int:
+        """Return the cycle up to which rates are counted; `last` is the end of the last step.
+
+        It is that of the next request that would arrive. Up to the last arrival, n requests would be n - 1 periods.
+        """
+        return max(last, self.window[1] if self.window else int(self.arrival[-1]))
 
     def __len__(self) -> int:
         return len(self.arrival)
@@ -77,12 +91,13 @@ def at_rates(
 
     def times(model: int) -> NDArray[np.float64]:
         rate, draw = rates[model], np.random.default_rng(streams[model])
-        # Ten standard deviations above the mean, so that the last one drawn is behind the end.
-        number = count or int(rate * duration_s + 10 * (rate * duration_s) ** 0.5 + 10)
+        # The first behind the `count` ends the window. Ten standard deviations above the mean, so that the last one
+        # drawn is behind the end of a duration.
+        number = count + 1 if count else int(rate * duration_s + 10 * (rate * duration_s) ** 0.5 + 10)
         arrivals = draw.exponential(1 / rate, number).cumsum()
         return arrivals if count else arrivals[arrivals < duration_s]
 
-    return _merged([times(model) for model in range(len(rates))], models, clock_mhz, count)
+    return _merged([times(model) for model in range(len(rates))], models, clock_mhz, count, duration_s)
 
 
 def with_periods(
@@ -92,22 +107,37 @@ def with_periods(
 
     def times(model: int) -> NDArray[np.float64]:
         period_s = periods_ms[model] * 1e-3
-        arrivals = np.arange(count or int(np.ceil(duration_s / period_s)), dtype=np.float64) * period_s
+        number = count + 1 if count else int(np.ceil(duration_s / period_s))
+        arrivals = np.arange(number, dtype=np.float64) * period_s
         # The quotient may be rounded up: 0.07 s / 10 ms is more than 7, and the eighth request comes at the end.
         return arrivals if count else arrivals[arrivals < duration_s]
 
-    return _merged([times(model) for model in range(len(periods_ms))], models, clock_mhz, count)
+    return _merged([times(model) for model in range(len(periods_ms))], models, clock_mhz, count, duration_s)
 
 
 def _merged(
-    times: Sequence[NDArray[np.float64]], models: Sequence[str], clock_mhz: float, count: int
+    times: Sequence[NDArray[np.float64]],
+    models: Sequence[str],
+    clock_mhz: float,
+    count: int,
+    duration_s: float,
 ) -> Requests:
-    """Merge the arrival times of each model, in seconds, and keep the first `count` if that is not 0."""
+    """Merge the arrival times of each model, in seconds, and keep the first `count` if that is not 0.
+
+    The window of a count is from the first arrival to the one that is not kept, that of a duration is the duration.
+    """
     arrival = _cycles(np.concatenate(times), clock_mhz)
     model = np.repeat(np.arange(len(times), dtype=np.int64), [len(each) for each in times])
-    order = np.argsort(arrival, kind="stable")[: count or None]
+    order = np.argsort(arrival, kind="stable")
+    if count:
+        window = int(arrival[order[0]]), int(arrival[order[count]])
+    else:
+        window = 0, int(_cycles(np.array([duration_s]), clock_mhz)[0])
+    order = order[: count or None]
     none = np.empty(0, np.int64)
-    return Requests(arrival[order], model[order], none, none, model[order], tuple(models), none)
+    return Requests(
+        arrival[order], model[order], none, none, model[order], tuple(models), none, window=window
+    )
 
 
 def _cycles(seconds: NDArray[np.float64], clock_mhz: float) -> Whole:

@@ -173,7 +173,7 @@ def simulate(requests: Requests, steps: Callable[[int, int, int], Step], plan: P
     server = _Server(environment, requests, steps, plan, log)
     environment.process(server.arrive())
     environment.run()
-    pages, end = server.cache, max(log.run_end)
+    pages, end = server.cache, requests.end(max(log.run_end))
     pages.change(0, end)
     return CacheUse(
         plan.pages * plan.page * plan.token_bytes,
@@ -181,7 +181,7 @@ def simulate(requests: Requests, steps: Callable[[int, int, int], Step], plan: P
         plan.pages,
         plan.page,
         pages.peak,
-        pages.taken / (end - int(requests.arrival[0])),
+        pages.taken / (end - requests.begin),
         pages.stops,
         pages.again,
     )

@@ -151,7 +151,7 @@ class _Server:
             return True
         stops, (origin, stop) = self._stops[other], self._part
         at = max(stops.next(self._now - origin), stop)
-        start = origin + stops.cycle[at] + stops.store[at]
+        start = origin + stops.cycle[at] + stops.store[at].cycles
         return start + self._steps[model].cycles <= self._now + self._deadline[model]
 
     def _serve(self) -> Generator[simpy.Event, Any, None]:
@@ -166,7 +166,7 @@ class _Server:
             stop = self._resumes.pop(number, -1)
             left = self._steps[model].cycles
             if stop >= 0:
-                left += self._stops[model].load[stop] - self._stops[model].cycle[stop]
+                left += self._stops[model].load[stop].cycles - self._stops[model].cycle[stop]
             if self._deadline and self._now + left > self._arrival[number] + self._deadline[model]:
                 log.refuse(number, Outcome.MISSED_DEADLINE_TRANSIENT)
                 continue
@@ -185,11 +185,12 @@ class _Server:
         """Run a request from a stop on, to its end or to the end of the layer in which it is preempted."""
         environment, stops, log = self._environment, self._stops[model], self._log
         begin = self._now
-        done_uj = moved_uj = 0.0
+        done_uj, loaded = 0.0, begin
         # The cycle of the inference at `begin`; negative while the scratchpad is loaded.
-        offset = 0 if stop < 0 else stops.cycle[stop] - stops.load[stop]
+        offset = 0 if stop < 0 else stops.cycle[stop] - stops.load[stop].cycles
         if stop >= 0:
-            done_uj, moved_uj = stops.energy_uj[stop], stops.load_uj[stop]
+            done_uj, loaded = stops.energy_uj[stop], begin + stops.load[stop].cycles
+            log.move(number, begin, loaded, stops.load[stop])
         self._running, self._part = number, (begin - offset, stop)
         try:
             yield environment.timeout(left)
@@ -201,10 +202,11 @@ class _Server:
         self._running = -1
         spent = stops.energy_uj[at] - done_uj
         if at == len(stops.cycle) - 1:
-            log.finish(number, begin, self._now, model, spent + moved_uj, moved_uj)
+            log.finish(number, loaded, self._now, model, spent)
             return
-        yield environment.timeout(stops.store[at])
-        moved_uj += stops.store_uj[at]
-        log.pause(number, begin, self._now, model, spent + moved_uj, moved_uj)
+        ended, store = self._now, stops.store[at]
+        log.pause(number, loaded, ended, model, spent, (stops.cycle[at], stops.energy_uj[at]))
+        yield environment.timeout(store.cycles)
+        log.move(number, ended, self._now, store)
         self._resumes[number] = at
         heappush(self._waiting, (-self._priority[model], number))

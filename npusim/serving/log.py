@@ -48,6 +48,8 @@ class Log:
         """Numbers of the times between two tokens of a request, by cycles."""
         self.moved_uj = 0.0
         """Energy of storing and loading the scratchpad for preemption."""
+        self.partial: dict[int, tuple[int, int, float]] = {}
+        """Of each request that was preempted and has not ended: its step, and the cycles and energy done of it."""
 
     def refuse(self, number: int, outcome: Outcome) -> None:
         """Note why a request is not answered."""
@@ -55,33 +57,44 @@ class Log:
 
     def step(self, begin: int, end: int, step: Step, numbers: Sequence[int]) -> None:
         """Note the run of a step, whose energy is shared equally by its requests."""
-        if id(step) not in self._index:
-            self._index[id(step)] = len(self.steps)
-            self.steps.append(step)
-        self.runs[self._index[id(step)]] += 1
-        self._run(begin, end, self._index[id(step)], len(numbers))
+        self._complete(begin, end, step, len(numbers))
         part = step.energy_uj / len(numbers)
         for number in numbers:
             self.energy_uj[number] += part
             if self.start[number] < 0:
                 self.start[number] = begin
 
-    def finish(
-        self, number: int, begin: int, end: int, step: int, energy_uj: float, moved_uj: float = 0.0
-    ) -> None:
-        """Note the end of an inference and the energy of its last part, of which `moved_uj` moved the scratchpad."""
+    def finish(self, number: int, begin: int, end: int, step: int, energy_uj: float) -> None:
+        """Note the end of an inference, and the energy of its last part."""
         self.runs[step] += 1
         self._run(begin, end, step, 1)
+        self.partial.pop(number, None)
         self.end[number] = end
         self.energy_uj[number] += energy_uj
-        self.moved_uj += moved_uj
 
-    def pause(self, number: int, begin: int, end: int, step: int, energy_uj: float, moved_uj: float) -> None:
-        """Note a part of an inference that is preempted; `moved_uj` of its energy moved the scratchpad."""
+    def pause(
+        self, number: int, begin: int, end: int, step: int, energy_uj: float, done: tuple[int, float]
+    ) -> None:
+        """Note a part of an inference that is preempted, and the cycles and energy done since its start."""
         self._run(begin, end, step, 1)
+        self.partial[number] = step, *done
         self.stops[number] += 1
         self.energy_uj[number] += energy_uj
-        self.moved_uj += moved_uj
+
+    def move(self, number: int, begin: int, end: int, step: Step) -> None:
+        """Note a program that moves the scratchpad of a preempted request; nothing for an empty scratchpad."""
+        if end > begin:
+            self._complete(begin, end, step, 1)
+            self.energy_uj[number] += step.energy_uj
+            self.moved_uj += step.energy_uj
+
+    def _complete(self, begin: int, end: int, step: Step, batch: int) -> None:
+        """Note a complete run of a step, which may be new."""
+        if id(step) not in self._index:
+            self._index[id(step)] = len(self.steps)
+            self.steps.append(step)
+        self.runs[self._index[id(step)]] += 1
+        self._run(begin, end, self._index[id(step)], batch)
 
     def _run(self, begin: int, end: int, step: int, batch: int) -> None:
         self.run_begin.append(begin)

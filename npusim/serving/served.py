@@ -7,7 +7,7 @@ values do not exceed, so it is one of the values and no interpolation.
 from __future__ import annotations
 
 from array import array
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from functools import cached_property
@@ -26,6 +26,7 @@ from npusim.numbers.provenance import Uncertainty
 from npusim.numbers.run import SCHEMA_VERSION
 from npusim.serving.arrivals import Requests
 from npusim.serving.log import Log, Outcome
+from npusim.serving.steps import Step
 
 PERCENTILES = (50, 90, 95, 99)
 """The percentiles of a `Spread`."""
@@ -121,7 +122,11 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """All runs of the steps of one phase, added up; `busy` are cycles of each unit and memory."""
+    """All runs of the steps of one phase, added up; `busy` are cycles of each unit and memory.
+
+    An inference that was preempted and has not ended is no run, but counts for the part that was done in all sums:
+    cycles and energy exactly, the rest by its share of the cycles.
+    """
 
     name: str
     runs: int
@@ -188,22 +193,22 @@ class Serving:
 
     @property
     def begin(self) -> int:
-        """The cycle of the first arrival."""
-        return int(self.requests.arrival[0])
+        """The cycle from which rates are counted: that of the first arrival, or 0 if a duration is given."""
+        return self.requests.begin
 
     @cached_property
     def end(self) -> int:
-        """The cycle in which the last step ends, or the last request arrives if that is later."""
-        return max(max(self.log.run_end, default=0), int(self.requests.arrival[-1]))
+        """The cycle in which the last step ends, or the next request would arrive if that is later."""
+        return self.requests.end(max(self.log.run_end, default=0))
 
     @property
     def cycles(self) -> int:
-        """The cycles from the first arrival to the end."""
+        """The cycles from `begin` to `end`."""
         return self.end - self.begin
 
     @property
     def seconds(self) -> float:
-        """The time from the first arrival to the end, in seconds."""
+        """The time from `begin` to `end`, in seconds: rates, powers and shares of the time are over it."""
         return self.hardware.us_of_cycles(self.cycles) * 1e-6
 
     @cached_property
@@ -232,7 +237,7 @@ class Serving:
 
     @property
     def mean_mw(self) -> float:
-        """The mean power of the machine from the first arrival to the end, in mW."""
+        """The mean power of the machine from `begin` to `end`, in mW."""
         return self.energy_uj / (self.seconds * 1e3) if self.cycles else 0.0
 
     @property
@@ -288,12 +293,12 @@ class Serving:
 
     @property
     def requests_per_s(self) -> float:
-        """Answered requests per second, from the first arrival to the end."""
+        """Answered requests per second, from `begin` to `end`."""
         return self.total.answered / self.seconds if self.cycles else 0.0
 
     @property
     def tokens_per_s(self) -> float:
-        """Generated tokens per second, from the first arrival to the end."""
+        """Generated tokens per second, from `begin` to `end`."""
         return self.total.tokens / self.seconds if self.cycles else 0.0
 
     @property
@@ -304,24 +309,29 @@ class Serving:
     @cached_property
     def phases(self) -> tuple[Phase, ...]:
         """The runs of the steps, added up by phase."""
+        done: Counter[int] = Counter()
+        done_uj: defaultdict[int, float] = defaultdict(float)
+        for index, cycles, energy_uj in self.log.partial.values():
+            done[index] += cycles
+            done_uj[index] += energy_uj
         phases = []
         for name in dict.fromkeys(step.phase for step in self.log.steps):
-            mine = [
-                (step, runs)
-                for step, runs in zip(self.log.steps, self.runs, strict=True)
+            steps = [
+                (step, self.runs[index], done[index], done_uj[index])
+                for index, step in enumerate(self.log.steps)
                 if step.phase == name
             ]
             busy: Counter[str] = Counter()
-            for step, runs in mine:
-                busy.update({unit: cycles * runs for unit, cycles in step.busy.items()})
+            for step, runs, part, _ in steps:
+                busy.update({unit: _times(cycles, step, runs, part) for unit, cycles in step.busy.items()})
             phases.append(
                 Phase(
                     name,
-                    sum(runs for _, runs in mine),
-                    sum(step.cycles * runs for step, runs in mine),
-                    sum(step.energy_uj * runs for step, runs in mine),
-                    sum(step.macs * runs for step, runs in mine),
-                    sum(step.dram_bytes * runs for step, runs in mine),
+                    sum(runs for _, runs, *_ in steps),
+                    sum(step.cycles * runs + part for step, runs, part, _ in steps),
+                    fsum(step.energy_uj * runs + part_uj for step, runs, _, part_uj in steps),
+                    sum(_times(step.macs, step, runs, part) for step, runs, part, _ in steps),
+                    sum(_times(step.dram_bytes, step, runs, part) for step, runs, part, _ in steps),
                     dict(busy),
                 )
             )
@@ -394,6 +404,11 @@ class Serving:
                 asdict(step) | {"runs": runs} for step, runs in zip(self.log.steps, self.runs, strict=True)
             ],
         }
+
+
+def _times(amount: int, step: Step, runs: int, part: int) -> int:
+    """Return an amount of a step for its runs, and for a part of its cycles."""
+    return amount * runs + (round(amount * part / step.cycles) if part else 0)
 
 
 def _column(values: array[int]) -> NDArray[np.int64]:

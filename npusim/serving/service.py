@@ -21,7 +21,7 @@ from npusim.serving.batching import Batching, Plan, simulate
 from npusim.serving.inferences import Rules
 from npusim.serving.log import Log
 from npusim.serving.served import Serving
-from npusim.serving.steps import INFERENCE, LanguageSteps, step_of, stops_of
+from npusim.serving.steps import INFERENCE, LanguageSteps, Moves, step_of, stops_of
 from npusim.session import api
 from npusim.session.opening import open_model
 from npusim.session.options import FAST, Options
@@ -167,7 +167,8 @@ def _serve_inferences(
         results.append(api.simulate(program, timing_only=True))
     log = Log(len(requests))
     steps = [step_of(result, name, INFERENCE) for result, name in zip(results, names, strict=True)]
-    stops = [stops_of(result) for result in results] if rules.preempt else []
+    moves: Moves = {}
+    stops = [stops_of(result, moves) for result in results] if rules.preempt else []
     inferences.simulate(requests, steps, stops, rules, machine.clock_mhz, log)
     policy = rules.to_dict() | load.to_dict()
     return Serving(

@@ -31,8 +31,9 @@ from npusim.session.options import Options
 ALIGNMENT = 64
 """Bytes to which the code of a program that moves the scratchpad is aligned, a whole number of instructions."""
 
-INFERENCE, PREFILL, DECODE = "inference", "prefill", "decode"
-"""Phases of serving: an inference of any model; a language model reads a prompt, or generates a token."""
+INFERENCE, PREFILL, DECODE, PREEMPTION = "inference", "prefill", "decode", "preemption"
+"""Phases of serving: an inference of any model; a language model reads a prompt, or generates a token; the scratchpad
+is stored or loaded for a preemption."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ class Step:
     """A program, and what one run of it takes from an idle machine to its last result.
 
     name:     the model, or the shape of a language model's step.
-    phase:    `INFERENCE`, `PREFILL` or `DECODE`.
+    phase:    `INFERENCE`, `PREFILL`, `DECODE` or `PREEMPTION`.
     tokens, past, batch: new tokens of a sequence, tokens whose keys and values it reads, sequences; 0, 0, 1 of
               another model.
     busy:     cycles in which each unit and each memory's port is busy.
@@ -67,16 +68,14 @@ class Stops:
 
     cycle:     cycles from its start, ascending; the last is that of its end.
     energy_uj: energy of the layers that have ended by then.
-    store, load: cycles to store to the DRAM what the scratchpad holds then, and to load it again; 0 at the end.
-    store_uj, load_uj: energy of the two.
+    store, load: the steps that store to the DRAM what the scratchpad holds then, and load it again; at the end, and
+               for an empty scratchpad, they take no time.
     """
 
     cycle: tuple[int, ...]
     energy_uj: tuple[float, ...]
-    store: tuple[int, ...]
-    load: tuple[int, ...]
-    store_uj: tuple[float, ...]
-    load_uj: tuple[float, ...]
+    store: tuple[Step, ...]
+    load: tuple[Step, ...]
 
     def next(self, cycle: int) -> int:
         """Return the index of the first stop that is not before a cycle."""
@@ -158,8 +157,15 @@ def inference_of(model: str | Path, machine: Hardware, options: Options) -> RunR
     return api.simulate(program, timing_only=True)
 
 
-def stops_of(result: RunResult) -> Stops:
-    """Return where an inference may be preempted. What the scratchpad holds then is stored to the DRAM."""
+Moves = dict[int, tuple[Step, Step]]
+"""The steps that store a number of bytes of the scratchpad, and load them again."""
+
+
+def stops_of(result: RunResult, moves: Moves) -> Stops:
+    """Return where an inference may be preempted. What the scratchpad holds then is stored to the DRAM.
+
+    moves: those that are known, of all models of the machine; new ones are simulated and added.
+    """
     total = int(result.cycles)
     ended: dict[int, float] = {total: 0.0}
     for layer in result.layers:
@@ -169,22 +175,27 @@ def stops_of(result: RunResult) -> Stops:
     use = result.scratchpad_use()
     # A stop at the end of a layer needs what is in use just behind it.
     held = use.sizes[np.searchsorted(use.cycles, cycles, side="right") - 1].tolist()
-    moves = {size: _move(result.hardware, size) for size in {*held[:-1]}}
-    each = [*(moves[size] for size in held[:-1]), (0, 0, 0.0, 0.0)]  # nothing is moved at the end
-    return Stops(
-        tuple(cycles),
-        tuple(accumulate(ended[cycle] for cycle in cycles)),
-        *zip(*each, strict=True),
-    )
+    held[-1] = 0  # nothing is moved at the end
+    for size in {*held} - {*moves}:
+        moves[size] = _moves(result.hardware, size)
+    store, load = zip(*(moves[size] for size in held), strict=True)
+    return Stops(tuple(cycles), tuple(accumulate(ended[cycle] for cycle in cycles)), store, load)
 
 
-def _move(hardware: Hardware, size: int) -> tuple[int, int, float, float]:
-    """Simulate the store of bytes of the scratchpad to the DRAM, and their load: cycles of each, energy of each."""
+def _moves(hardware: Hardware, size: int) -> tuple[Step, Step]:
+    """Simulate the store of bytes of the scratchpad to the DRAM, and their load."""
     if not size:
-        return 0, 0, 0.0, 0.0
-    copies = Copy(size=size, target_space=Space.DRAM), Copy(size=size, source_space=Space.DRAM)
-    store, load = (api.simulate(_copy(hardware, each), timing_only=True) for each in copies)
-    return int(store.cycles), int(load.cycles), float(store.energy_uj), float(load.energy_uj)
+        nothing = Step("nothing", PREEMPTION, 0, 0, 1, 0, 0.0, 0, 0, {}, UNBOUND)
+        return nothing, nothing
+    copies = {
+        "store": Copy(size=size, target_space=Space.DRAM),
+        "load": Copy(size=size, source_space=Space.DRAM),
+    }
+    store, load = (
+        step_of(api.simulate(_copy(hardware, copy), timing_only=True), f"{name} {size} bytes", PREEMPTION)
+        for name, copy in copies.items()
+    )
+    return store, load
 
 
 def _copy(hardware: Hardware, copy: Copy) -> Program:

@@ -17,7 +17,7 @@ from npusim.reports.words import quantities as show
 from npusim.reports.words.names import bound_name, bound_style
 from npusim.serving.log import Outcome
 from npusim.serving.served import Serving, Spread
-from npusim.serving.steps import DECODE, INFERENCE, PREFILL
+from npusim.serving.steps import DECODE, INFERENCE, PREEMPTION, PREFILL
 
 FILES = (
     ("serving.html", "this page"),
@@ -30,7 +30,9 @@ MOST_DRAWN = 5000
 """Requests of the timeline: the first of them, because a page with more takes seconds to draw."""
 WINDOWS = 4000
 """Windows over which busy units are averaged, a few for each pixel, so that zooming in still shows more."""
-PHASE_COLOURS: Mapping[str, str] = {INFERENCE: "accent", PREFILL: "k-constants", DECODE: "accent"}
+PHASE_COLOURS: Mapping[str, str] = {
+    INFERENCE: "accent", PREFILL: "k-constants", DECODE: "accent", PREEMPTION: "k-maps",
+}  # fmt: skip
 
 
 class Point(NamedTuple):
@@ -77,7 +79,7 @@ def roofline(result: Serving) -> Iterator[Point]:
     """Yield the phases with DRAM traffic: what they reach, below the array's peak and the bandwidth."""
     hardware = result.hardware
     for phase in result.phases:
-        if phase.dram_bytes and phase.cycles:
+        if phase.dram_bytes and phase.macs:
             intensity = phase.macs / phase.dram_bytes
             roof = min(float(hardware.macs_per_cycle), hardware.dram_bytes_per_cycle * intensity)
             yield Point(phase.name, PHASE_COLOURS[phase.name], intensity, phase.macs / phase.cycles, roof)

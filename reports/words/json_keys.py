@@ -465,7 +465,7 @@ policy.max_batch? | integer | | Most requests at once.
 policy.chunk? | integer | tokens | Tokens of a chunk.
 policy.bucket? | integer | tokens | Lengths of programs are multiples of it; absent for powers of two.
 notes[] | string | | Remarks, such as rows of the file that were left out.
-seconds | number | s | Time from the first arrival to the last end.
+seconds | number | s | Time of all rates and shares, up to the last end or the next request (docs/serving.md).
 utilization | number | 1 | Share of the time in which a program runs.
 busy.* | number | 1 | Share of the time in which each unit and each memory's port is busy.
 requests_per_s | number | 1/s | Answered requests per second.
@@ -476,7 +476,7 @@ energy_uj.requests | number | uJ | Energy of the programs, which the requests sh
 energy_uj.idle | number | uJ | Energy of the machine while no program runs.
 energy_uj.preemption | number | uJ | Part of the requests' energy that moved the scratchpad for preemption.
 idle_mw | number | mW | Power of the machine while no program runs.
-mean_mw | number | mW | Mean power from the first arrival to the last end.
+mean_mw | number | mW | Mean power over `seconds`.
 battery_h? | number | h | How long the battery lasts at the mean power.
 all | @group | | All requests.
 tenants[] | @group | | The requests of each tenant; empty for a single one.
@@ -527,11 +527,11 @@ macs | integer | | Multiply-accumulates.
 dram_bytes | integer | bytes | Traffic through the DRAM port, in whole bursts.
 busy.* | integer | cycles | Cycles in which each unit and each memory's port is busy.
 limited_by | string | | Unit or memory that is busy longest.
-runs | integer | | How often it ran to its end.
 """
 
 PHASE = f"""
-name | string | | inference, prefill or decode.
+name | string | | inference, prefill, decode or preemption.
+runs | integer | | Complete runs. The sums also count inferences that were preempted and never ended.
 {_SUMS}
 """
 
@@ -542,6 +542,7 @@ tokens | integer | | New tokens of each sequence; 0 for other models.
 past | integer | | Tokens whose keys and values it reads.
 batch | integer | | Sequences.
 equal_layers | string | | `equal_layers` of its run; empty without any.
+runs | integer | | How often it ran to its end.
 {_SUMS}
 """
 

@@ -45,7 +45,8 @@ def queued(
     asked: Requests, cycles: Sequence[int], rules: Rules | None = None, stops: Sequence[Stops] = ()
 ) -> Serving:
     """Single inferences of models that take these cycles."""
-    log, steps = Log(len(asked)), [step(each) for each in cycles]
+    log, energies = Log(len(asked)), [each.energy_uj[-1] for each in stops] or [1.0] * len(cycles)
+    steps = [step(each, energy_uj=energy) for each, energy in zip(cycles, energies, strict=True)]
     inferences.simulate(asked, steps, stops, rules or Rules(), MACHINE.clock_mhz, log)
     return result(asked, log, rules or Rules())
 

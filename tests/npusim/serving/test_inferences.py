@@ -14,10 +14,10 @@ from npusim.serving.arrivals import at_rates, with_periods
 from npusim.serving.inferences import Rules
 from npusim.serving.log import Outcome
 from npusim.serving.served import Serving, spread, spread_of_counts
-from npusim.serving.steps import Stops
+from npusim.serving.steps import PREEMPTION, Step, Stops
 
 from ...examples import examples
-from .servings import queued, requests
+from .servings import queued, requests, step
 
 NONE, BUSY, LATE, NEVER = Outcome
 
@@ -77,7 +77,16 @@ def test_the_higher_priority_goes_first() -> None:
     assert list(queued(asked, [100, 50], Rules(priority=[1, 0])).log.end) == [100, 200, 350, 300]
 
 
-STOPS = Stops((40, 70, 100), (4.0, 7.0, 10.0), (5, 6, 0), (7, 8, 0), (0.25, 0.125, 0.0), (0.25, 0.125, 0.0))
+def moves(name: str, *each: tuple[int, float]) -> tuple[Step, ...]:
+    return tuple(step(cycles, PREEMPTION, energy_uj, name) for cycles, energy_uj in each)
+
+
+STOPS = Stops(
+    (40, 70, 100),
+    (4.0, 7.0, 10.0),
+    moves("store", (5, 0.25), (6, 0.125), (0, 0.0)),
+    moves("load", (7, 0.25), (8, 0.125), (0, 0.0)),
+)
 """Layers of 100 cycles end at 40 and 70, where 5 and 6 cycles store the scratchpad, and 7 and 8 load it."""
 
 
@@ -102,6 +111,12 @@ def test_what_is_preempted_too_long_misses_its_deadline() -> None:
     # Its scratchpad was stored, and is never loaded again.
     assert result.log.energy_uj[0] == 7.125
     assert result.log.moved_uj == 0.125
+    # 70 cycles of the one that missed, all of the other, and the store; the steps' energy is that of the layers.
+    assert [(phase.name, phase.runs, phase.cycles, phase.busy["mac"]) for phase in result.phases] == [
+        ("inference", 1, 70 + 50, 70 + 50),
+        ("preemption", 1, 6, 6),
+    ]
+    assert [phase.energy_uj for phase in result.phases] == [7.0 + 10.0, 0.125]
 
 
 def test_who_would_be_too_late_preempts_nobody() -> None:
@@ -111,6 +126,27 @@ def test_who_would_be_too_late_preempts_nobody() -> None:
         rules = Rules(priority=[0, 1], preempt=True, deadline_ms=[1.0, deadline])
         result = queued(asked, [100, 50], rules, [STOPS, STOPS])
         assert (list(result.log.outcome), result.log.end[0]) == ([NONE, outcome], end)
+
+
+def test_periodic_requests_come_once_in_a_period() -> None:
+    """The time is counted up to the request that would come next, whatever the number; 10 ms are 10,000,000 cycles."""
+    for count in (1, 2, 1000):
+        asked = with_periods([10.0], ["a"], 1000.0, count, 0.0)
+        result = queued(asked, [2_000_000])
+        assert result.requests_per_s == 100.0
+        assert result.utilization == 0.2
+        # Each of 1 uJ, and 8 ms at 2 mW.
+        assert result.mean_mw == pytest.approx((1.0 + 16.0) / 10.0)
+        assert len(asked) == count
+    # A last one that ends later ends the time, and a duration is all of it: 4 requests until 35 ms, one at 20 ms.
+    assert queued(with_periods([10.0], ["a"], 1000.0, 2, 0.0), [11_000_000]).end == 22_000_000
+    assert queued(with_periods([10.0], ["a"], 1000.0, 0, 0.035), [10]).cycles == 35_000_000
+    both = with_periods([10.0, 20.0], ["a", "b"], 1000.0, 3, 0.0)
+    assert (both.arrival.tolist(), both.window) == ([0, 0, 10_000_000], (0, 20_000_000))
+    # At random: as many intervals as requests, and those that a larger number begins with; a duration from 0.
+    asked, more = (at_rates([50.0], ["a"], 1000.0, 1, count, 0.0) for count in (5, 6))
+    assert asked.window == (int(more.arrival[0]), int(more.arrival[5]))
+    assert at_rates([50.0], ["a"], 1000.0, 1, 0, 0.5).window == (0, 500_000_000)
 
 
 def number_in_system(result: Serving) -> int:
@@ -139,7 +175,12 @@ def test_requests_add_up(
     arrival = np.cumsum([gap for gap, _ in gaps]).tolist()
     asked = requests([*arrival, arrival[-1]], [*(model for _, model in gaps), 1])
     rules = Rules(priority=[0, 1], preempt=preempt, queue=queue, deadline_ms=deadline)
-    result = queued(asked, [100, 60], rules, [STOPS, Stops((60,), (1.0,), (0,), (0,), (0.0,), (0.0,))])
+    result = queued(
+        asked,
+        [100, 60],
+        rules,
+        [STOPS, Stops((60,), (1.0,), moves("store", (0, 0.0)), moves("load", (0, 0.0)))],
+    )
     # Little's law, exactly: mean number in the system x time = sum of the times in it.
     assert result.mean_in_system * result.cycles == pytest.approx(number_in_system(result), rel=1e-12)
     assert sum(result.total.outcomes.values()) == len(asked)
@@ -151,10 +192,12 @@ def test_requests_add_up(
     )
     runs = sorted(zip(result.log.run_begin, result.log.run_end, strict=True))
     assert all(end <= begin for (_, end), (begin, _) in pairwise(runs)), "one program at a time"
-    if not preempt:
-        assert result.busy_cycles == sum(
-            step.cycles * runs for step, runs in zip(result.log.steps, result.runs, strict=True)
-        )
+    # Parts of inferences that were preempted for too long, and the moves of the scratchpad, are in the phases.
+    assert result.busy_cycles == sum(phase.cycles for phase in result.phases)
+    assert result.busy_cycles == sum(phase.busy["mac"] for phase in result.phases), (
+        "of these steps always busy"
+    )
+    assert sum(phase.energy_uj for phase in result.phases) == pytest.approx(fsum(result.log.energy_uj))
     for outcome, start, end in zip(result.log.outcome, result.log.start, result.log.end, strict=True):
         assert (outcome == NONE) == (end >= 0)
         assert outcome != BUSY or start < 0

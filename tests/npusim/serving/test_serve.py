@@ -19,7 +19,7 @@ from npusim.reports.serving.serving_text import limits
 from npusim.serving import service
 from npusim.serving.arrivals import read
 from npusim.serving.inferences import Rules
-from npusim.serving.steps import busy_cycles, stops_of
+from npusim.serving.steps import Moves, busy_cycles, stops_of
 
 from ...command_line import command
 from ...json_documents import faults
@@ -52,20 +52,24 @@ def test_busy_cycles_are_those_of_the_cycle_breakdown() -> None:
 
 def test_an_inference_may_stop_where_its_layers_end() -> None:
     result = npusim.run("digits_cnn", "edge-128", timing_only=True)
-    stops = stops_of(result)
+    moves: Moves = {}
+    stops = stops_of(result, moves)
     assert set(stops.cycle) == {
         int(result.cycles),
         *(layer.end_cycle for layer in result.layers if layer.end_cycle),
     }
     assert stops.energy_uj[-1] == pytest.approx(float(result.energy_uj))
-    assert [each[-1] for each in (stops.store, stops.load, stops.store_uj, stops.load_uj)] == [0, 0, 0.0, 0.0]
+    assert stops.store[-1].cycles == stops.load[-1].cycles == 0
     # The bytes in use take at least their time at the DRAM's port.
     use = result.scratchpad_use()
     for cycle, store, load in zip(stops.cycle[:-1], stops.store, stops.load, strict=False):
         held = int(use.sizes[use.cycles <= cycle][-1])
         least = held / result.hardware.dram_bytes_per_cycle
-        assert least <= store < 2 * least + 500
-        assert least <= load < 2 * least + 500
+        assert (store, load) == moves[held]
+        for move in moves[held] if held else ():
+            assert least <= move.cycles < 2 * least + 500
+            assert move.dram_bytes >= held
+            assert least <= move.busy["dram"] <= move.cycles
 
 
 def test_the_steps_of_a_language_model_are_programs(tmp_path: Path) -> None:
