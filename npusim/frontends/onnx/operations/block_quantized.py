@@ -126,7 +126,7 @@ def _unpacked(c: NodeConversion) -> Any:
     c.require(
         packed.size * 8 == columns * blocks * size * bits, f"B has {packed.size} bytes, which do not fit"
     )
-    values: Any = _narrow(packed.reshape(columns, -1), bits, blocks * size)
+    values: Any = narrow(packed.reshape(columns, -1), bits, blocks * size)
     places = np.arange(inner) // size
     if c.has("g_idx"):
         places = np.asarray(c.value("g_idx")).astype(np.int64)
@@ -142,7 +142,7 @@ def _unpacked(c: NodeConversion) -> Any:
     )[:, places]
 
 
-def _narrow(packed: Any, bits: int, count: int) -> Array:
+def narrow(packed: Any, bits: int, count: int) -> Array:
     """Return elements of a few bits, the first in the lowest bits, `count` per row."""
     shifts = np.arange(0, 8, bits, dtype=np.uint8)
     spread: Array = ((packed[..., None] >> shifts) & (0xFF >> 8 - bits)).reshape(packed.shape[0], -1)
@@ -156,7 +156,7 @@ def _zeros_of_blocks(c: NodeConversion, columns: int, blocks: int, bits: int) ->
     if zeros.dtype == np.uint8:
         count = columns * -(-blocks * bits // 8)
         c.require(zeros.size == count, f"zero_points has {zeros.size} bytes, must have {count}")
-        return _narrow(zeros.reshape(columns, -1), bits, blocks).astype(np.float32)
+        return narrow(zeros.reshape(columns, -1), bits, blocks).astype(np.float32)
     c.require(zeros.size == columns * blocks, f"has {zeros.size} zero points for {columns * blocks} blocks")
     return zeros.astype(np.float32).reshape(columns, blocks)
 
@@ -172,7 +172,7 @@ def _gathered(c: NodeConversion) -> Sequence[int]:
     c.require(bits in (2, 4, 8) and size > 0, f"has {bits} bits in blocks of {size}")
     packed = data.dtype == np.uint8 and not c.bits("data")
     if packed and bits < 8:
-        data = _narrow(data.reshape(-1, data.shape[-1]), bits, data.shape[-1] * (8 // bits))
+        data = narrow(data.reshape(-1, data.shape[-1]), bits, data.shape[-1] * (8 // bits))
         data = data.reshape(*c.value("data").shape[:-1], -1)
     scales: Any = c.value("scales")
     spread = _spread(c, scales, data.shape, blocked, size, "scales")
@@ -180,7 +180,7 @@ def _gathered(c: NodeConversion) -> Sequence[int]:
     if c.has("zero_points"):
         zeros = c.value("zero_points")
         if packed and bits < 8:
-            zeros = _narrow(zeros.reshape(-1, zeros.shape[-1]), bits, scales.shape[-1]).reshape(scales.shape)
+            zeros = narrow(zeros.reshape(-1, zeros.shape[-1]), bits, scales.shape[-1]).reshape(scales.shape)
         zeros = _spread(c, zeros, data.shape, blocked, size, "zero_points").astype(np.float32)
     table = c.constant(((data.astype(np.float32) - zeros) * spread.astype(np.float32)).astype(scales.dtype))
     indices = from_front(c, c.real("indices"), [data.shape[axis]])

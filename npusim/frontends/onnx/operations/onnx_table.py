@@ -17,14 +17,15 @@ from npusim.frontends.onnx.operations import (
     onnx_recurrent,
     onnx_windows,
     qoperators,
+    quantized_experts,
     quantized_products,
     shape_constants,
 )
 
 _MODULES = (
     block_quantized, grouped_attention, onnx_attention, onnx_axes, onnx_control, onnx_elementwise, onnx_images,
-    onnx_matrices, onnx_moves, onnx_recurrent, onnx_windows, qdq_operations, qoperators, quantized_products,
-    shape_constants,
+    onnx_matrices, onnx_moves, onnx_recurrent, onnx_windows, qdq_operations, qoperators, quantized_experts,
+    quantized_products, shape_constants,
 )  # fmt: skip
 
 ROWS: tuple[Row, ...] = tuple(
