@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +27,7 @@ from benchmarks.measure import (
 
 ONNXIM_VARIABLE = "NPUSIM_ONNXIM"
 POINTS = {"ds_cnn": 110, "mlperf_resnet8_int8": 60, "mobilenet_v2": 8}
+TRANSFORMER_POINTS = {"bert_layer": 50, "llama3.2_1b": 5}
 DECODE = {"tokens": 1, "past": 2047}
 TRANSFORMERS: tuple[tuple[str, str, dict[str, int], float, float, float], ...] = (
     ("BERT-base, 128 tokens", "bert_base", {"tokens": 128}, 1.5, 150, 1.3),
@@ -101,8 +102,17 @@ def tiny(rounds: int) -> Iterator[Reached]:
 def points(rounds: int) -> Iterator[Reached]:
     """Design points per second of CPU, each compiled and simulated."""
     files = [f"{name}={peers.model(name)}" for name in MLPERF_TINY[:2]]  # those that the worker reads
-    samples = [json.loads(_output_of(HERE / "points.py", *files)) for _ in range(min(rounds, 3))]
-    for name, goal in POINTS.items():
+    yield from _points(rounds, POINTS, *files)
+
+
+def sweep(rounds: int) -> Iterator[Reached]:
+    """Design points of transformers per second of CPU: a layer of BERT-base, and a decode step of Llama 3.2 1B."""
+    yield from _points(rounds, TRANSFORMER_POINTS, "--transformers")
+
+
+def _points(rounds: int, goals: Mapping[str, float], *arguments: str) -> Iterator[Reached]:
+    samples = [json.loads(_output_of(HERE / "points.py", *arguments)) for _ in range(min(rounds, 3))]
+    for name, goal in goals.items():
         rate = 1 / min(sample[f"compile {name}"] for sample in samples)
         yield Reached(f"design points of {name}", f"{rate:.3g}/s", "", rate, goal, more=True)
 
@@ -157,7 +167,7 @@ def language(rounds: int) -> Iterator[Reached]:
 
 
 MEASURES: dict[str, Measure] = {
-    each.__name__: each for each in (warm, timing, tiny, points, events, start, large, language)
+    each.__name__: each for each in (warm, timing, tiny, points, sweep, events, start, large, language)
 }
 
 
