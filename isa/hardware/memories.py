@@ -312,9 +312,13 @@ class PortTiming(NamedTuple):
         return self.miss_cycles if self.banks == 1 else max(0.0, self.miss_cycles - visit_cycles) / 2
 
 
+CYCLE_ERROR = 1e-9
+"""An excess over a whole number of cycles up to this one is float error and does not add a cycle."""
+
+
 def whole_cycles(cycles: float) -> int:
-    """Round cycles up to a whole number. An excess below 1e-9 cycles is float error and does not add a cycle."""
-    return ceil(cycles - 1e-9)
+    """Round cycles up to a whole number, but for an excess of `CYCLE_ERROR`."""
+    return ceil(cycles - CYCLE_ERROR)
 
 
 def cycles_of_ns(time_ns: float, clock_mhz: float) -> int:

@@ -18,7 +18,7 @@ from math import ceil, floor
 import numpy as np
 from numpy.typing import NDArray
 
-from npusim.isa.hardware.memories import PortTiming
+from npusim.isa.hardware.memories import CYCLE_ERROR, PortTiming
 from npusim.isa.instructions.beats import Beats
 from npusim.isa.instructions.region import Region
 from npusim.machine.request import UNPACED, Pace, run_starts
@@ -73,7 +73,7 @@ def slack_cycles(port_bytes: int, timing: PortTiming) -> int:
 
 def _cycles(bursts: NDArray[np.int64], timing: PortTiming) -> NDArray[np.int64]:
     # `burst_cycles` is a rounded float: without the tolerance, a whole number of cycles could become one too many.
-    cycles: NDArray[np.int64] = np.ceil(bursts * timing.burst_cycles - 1e-9).astype(np.int64)
+    cycles: NDArray[np.int64] = np.ceil(bursts * timing.burst_cycles - CYCLE_ERROR).astype(np.int64)
     return cycles
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
-from npusim.isa.hardware.memories import PortTiming, whole_cycles
+from npusim.isa.hardware.memories import CYCLE_ERROR, PortTiming, whole_cycles
 from npusim.isa.instructions.region import Region
 from npusim.machine.banks import OpenRows
 from npusim.machine.clock import Clock
@@ -105,9 +105,7 @@ class Grants:
 
     def _from_columns(self, rows: Column, bursts: Column) -> None:
         """Set what `__init__` sets, for many grants."""
-        numbers, places = np.unique(bursts, return_inverse=True)
-        times = [whole_cycles(number * self._timing.burst_cycles) for number in numbers.tolist()]
-        cycles = np.array(times, np.int64)[places]
+        cycles = np.ceil(bursts * self._timing.burst_cycles - CYCLE_ERROR).astype(np.int64)
         changes = np.diff(rows, prepend=-1) != 0
         self.visits = np.flatnonzero(changes).tolist()
         self.rows, self.bursts, self.cycles = _packed(rows), _packed(bursts), _packed(cycles)
@@ -151,8 +149,9 @@ class Grants:
         return timing.banks if rising and long_enough else None
 
 
-_MOST_GRANTS = 1 << 16
-"""Number of grants that a table of transfers keeps, some 4 MiB. When there are more, it begins anew."""
+_MOST_GRANTS = 1 << 18
+"""Number of grants that a table of transfers keeps, some 10 MiB. When there are more, it begins anew. A decode step of
+Llama 3.2 1B has 130,000 to 200,000, so a smaller table would cut its transfers again and again."""
 
 
 class _Known:
