@@ -19,6 +19,8 @@ from npusim.isa.instructions.memory import Memory, Write
 from npusim.isa.instructions.region import Region, Regions, Space, dense
 from npusim.isa.instructions.word import LAST, bits
 
+# A field holds the number of a memory, which is its place here. A look-up is faster than a call of `Space`.
+_SPACES = tuple(Space)
 SPACES = tuple(space.name.lower() for space in Space)
 """The names of all memories that a field of an instruction can select; hardware has some of them."""
 
@@ -38,7 +40,7 @@ def _region(space: int, address: int, counts: tuple[int, ...], strides: tuple[in
         else:
             outer_counts.insert(0, count)
             outer_strides.insert(0, stride)
-    return Region(Space(space), address, (*outer_counts, inner), tuple(outer_strides))
+    return Region(_SPACES[space], address, (*outer_counts, inner), tuple(outer_strides))
 
 
 _Loops = list[tuple[int, int, int]]
@@ -137,8 +139,8 @@ class Copy(Transfer):
     def _passed(self) -> Regions:
         """Return the regions of source and destination, with dimensions in the order of access."""
         if not (self.count0 or self.count1 or self.count2 or self.block):  # as most copies are
-            target = dense(Space(self.target_space), self.target, self.size)
-            source = dense(Space(self.source_space), self.source, self.size)
+            target = dense(_SPACES[self.target_space], self.target, self.size)
+            source = dense(_SPACES[self.source_space], self.source, self.size)
             return (() if self.fill else (source,)), (target,)
         loops = self._loops()
         counts, strides, _ = self._sides(loops)
@@ -279,7 +281,7 @@ class Unpack(Transfer):
 
     def regions(self, context: Context) -> Regions:
         """Return the region of the stored block and that of the decoded block in the scratchpad."""
-        source = dense(Space(self.source_space), self.source, self.plain + self.packed)
+        source = dense(_SPACES[self.source_space], self.source, self.plain + self.packed)
         return (source,), (dense(Space.SCRATCHPAD, self.target, self.plain + self.weights),)
 
     def faults(self) -> list[str]:
@@ -324,7 +326,7 @@ class Unpack(Transfer):
         }
         setup = hardware.dma.setup_cycles
         return Cost(
-            setup + beats, actions, setup, ((dense(Space(self.source_space), self.source, size), False),)
+            setup + beats, actions, setup, ((dense(_SPACES[self.source_space], self.source, size), False),)
         )
 
 
@@ -349,7 +351,7 @@ class LoadWeights(Transfer):
     def regions(self, context: Context) -> Regions:
         """Return the region of the block in its memory and that in the scratchpad."""
         size = self.plain + self.weights
-        source = dense(Space(self.source_space), self.source, size)
+        source = dense(_SPACES[self.source_space], self.source, size)
         return (source,), (dense(Space.SCRATCHPAD, self.target, size),)
 
     def faults(self) -> list[str]:

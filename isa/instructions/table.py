@@ -115,6 +115,22 @@ def cannot_change(code: NDArray[np.uint8]) -> bool:
     return owner is None or isinstance(owner, bytes)
 
 
+def decode_again(code: NDArray[np.uint8], known: NDArray[np.uint8], positions: NDArray[np.int64]) -> None:
+    """Decode code that was copied from `known` and partly changed, for the cache of `decode_all`.
+
+    Words that are still equal have the instructions of `known`; the others are decoded. Neither array may change.
+
+    positions: for each word of `code`, the one of `known` that it was copied from.
+    """
+    changed = (code != known[positions]).any(axis=1)
+    before = decode_all(known)
+    instructions = [before[position] for position in positions.tolist()]
+    places = np.flatnonzero(changed).tolist()
+    for place, instruction in zip(places, _decoded(code[changed]), strict=True):
+        instructions[place] = instruction
+    _DECODED.put(code, tuple(instructions))
+
+
 def _decoded(code: NDArray[np.uint8]) -> list[Instruction]:
     code = np.ascontiguousarray(code, np.uint8).reshape(-1, WORD_BYTES)
     decoded: dict[int, Instruction] = {}

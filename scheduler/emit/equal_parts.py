@@ -22,7 +22,7 @@ from npusim.isa.hardware.units import PRODUCERS
 from npusim.isa.instructions.control import Barrier, Call
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.region import Space
-from npusim.isa.instructions.table import column, decode_all, row_of, with_column
+from npusim.isa.instructions.table import column, decode_again, decode_all, row_of, with_column
 from npusim.isa.instructions.word import WAITS
 from npusim.isa.program.program import Buffer, MemoryImage, Program
 from npusim.isa.program.repeat import Range, Repeat
@@ -203,17 +203,14 @@ def aligned(program: Program, parts: Parts, stripe_bytes: int) -> tuple[Program,
     word = Barrier(align=stripe_bytes.bit_length() - 1).encode()
     code = np.insert(program.code, starts, np.frombuffer(word, np.uint8), axis=0)
     code.flags.writeable = False
+    decode_again(code, program.code, np.insert(np.arange(len(program.code)), starts, 0))
     layer_of = np.insert(program.layer_of, starts, program.layer_of[[max(start - 1, 0) for start in starts]])
 
-    def moved(position: int) -> int:
-        return position + bisect_left(starts, position + 1)
+    def inserted(position: int) -> int:
+        return bisect_left(starts, position + 1)
 
     buffers = tuple(
-        replace(
-            buffer,
-            first_instruction=moved(buffer.first_instruction),
-            last_instruction=moved(buffer.last_instruction),
-        )
+        _later(buffer, inserted(buffer.first_instruction), inserted(buffer.last_instruction))
         for buffer in program.buffers
     )
     result = replace(program, code=code, layer_of=layer_of, buffers=buffers)
@@ -305,6 +302,9 @@ def whole_program(repeat: Repeat) -> Program:
     at, numbers = _calls(code)
     code[at] = with_column(Call, code[at], "index", np.arange(len(at)))
     code.flags.writeable = False
+    if copies < 0:
+        # The machine runs this one. Many of its words are still those of the longer program.
+        decode_again(code, short.code, positions)
     added = sum(range_.step for range_ in repeat.ranges) * copies
     images = tuple(_lengthened_image(repeat, image) for image in short.images)
     constants = replace(short.constants, size_bytes=sum(image.size_bytes for image in images))  # type: ignore[type-var]
@@ -414,8 +414,5 @@ def _buffers(repeat: Repeat) -> Iterator[Buffer]:
 
 
 def _later(buffer: Buffer, first: int, last: int) -> Buffer:
-    return replace(
-        buffer,
-        first_instruction=buffer.first_instruction + first,
-        last_instruction=buffer.last_instruction + last,
-    )
+    begin, end = buffer.first_instruction + first, buffer.last_instruction + last
+    return Buffer(buffer.name, buffer.address, buffer.size_bytes, begin, end)

@@ -12,6 +12,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from npusim.isa.base.identity_cache import IdentityCache
 from npusim.kernels.graph.graph import Graph, Node
 
 _FEWEST_REMOVED = 3
@@ -63,8 +64,20 @@ class Shortened(NamedTuple):
         return self.first - self.size + (number - self.first) % self.size
 
 
+_SHORTENED = IdentityCache[dict[int, Shortened | None]]()
+"""Shortened graphs by the number of parts that stay. No machine changes them, and points of a study share one, so that
+what is known of its nodes is known at the next point, too."""
+
+
 def shortened(graph: Graph, kept: int) -> Shortened | None:
     """Return a graph without some of its equal parts, of which `kept` stay; None if it has too few of them."""
+    known = _SHORTENED.of(graph, lambda _: {})
+    if kept not in known:
+        known[kept] = _shortened(graph, kept)
+    return known[kept]
+
+
+def _shortened(graph: Graph, kept: int) -> Shortened | None:
     if graph.decides or len(graph.nodes) < kept + _FEWEST_REMOVED:
         return None
     wiring = _Wiring(graph)

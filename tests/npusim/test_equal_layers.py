@@ -99,6 +99,21 @@ MACHINES = (
 """The last two compute some operators of each layer on the host."""
 
 
+def test_instructions_of_short_programs_are_those_of_their_bytes() -> None:
+    """They are taken from the program that the short one was made of where the words are equal."""
+    of_lengths = repeats_of(small())
+    assert len(of_lengths) == 2
+    for repeat in of_lengths:
+        code = repeat.short.code
+        assert decode_all(code) == decode_all(code.copy())  # the copy is writable, so no cache knows it
+
+
+def test_points_of_a_study_share_the_shortened_graph() -> None:
+    graph = graph_of(SMALL, 1, 64)
+    assert shortened(graph, KEPT) is shortened(graph, KEPT)
+    assert shortened(graph, KEPT) != shortened(graph, KEPT + 1)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: " ".join(machine))
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: str(model.name))
