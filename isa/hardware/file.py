@@ -257,6 +257,11 @@ def _preset(path: Path) -> Hardware:
 def _read(path: Path, extended_by: tuple[Path, ...]) -> Hardware:
     shown = _shown(path)
     values = read(path, shown, user_file.HARDWARE, HardwareError)
+    if isinstance(values.get("core"), list):
+        raise HardwareError(
+            f"{shown}: is a system file, with tables [[core]], where a hardware file is expected; its command is "
+            "npusim run MODEL --system FILE"
+        )
     base: dict[str, Any] = {}
     if "extends" in values:
         base = _base(values.pop("extends"), path, (*extended_by, path))

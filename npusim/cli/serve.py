@@ -169,8 +169,10 @@ def _writer(name: str, result: Serving) -> Writer:
 
 def _numbers(option: str, given: str | None, kind: Callable[[str], Any]) -> Sequence[Any]:
     """Return numbers that are separated by commas. Raises NpusimError for anything else."""
+    from npusim.serving.arrivals import number
+
     try:
-        return [kind(part) for part in given.split(",")] if given else ()
+        return [number(part, kind) for part in given.split(",")] if given else ()
     except ValueError:
         numbers = "whole numbers, such as 1,0" if kind is int else "numbers, such as 40,15"
         raise NpusimError(f"{option} {given}: must be {numbers}") from None

@@ -6,7 +6,7 @@ start to the last end. The cores share the memories behind ports, so the standby
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -55,7 +55,9 @@ class Throughput:
 
     total_ms:   time from the first start to the last end.
     steady_per_s: inferences per second while every core runs its second or a later one; None if there is no such time.
-    loading_ms: time to write constants and code into their memories at the peak bandwidth, before the first inference.
+    loading_bytes, loading_ms: constants and code of all programs, and the time to write them into their memories at the
+                peak bandwidth. Equal cores have one program.
+    first_loading_bytes, first_loading_ms: those of the first inference's program, which need not wait for the others.
     energy_uj:  energy of all inferences, memories and idle cores included; standby_uj is the part that does not depend
                 on what the cores do.
     """
@@ -69,6 +71,8 @@ class Throughput:
     steady_per_s: float | None
     loading_bytes: int
     loading_ms: float
+    first_loading_bytes: int
+    first_loading_ms: float
     energy_uj: float
     standby_uj: float
 
@@ -96,6 +100,8 @@ class Throughput:
                 "total_ms": self.total_ms,
                 "loading_bytes": self.loading_bytes,
                 "loading_ms": self.loading_ms,
+                "first_loading_bytes": self.first_loading_bytes,
+                "first_loading_ms": self.first_loading_ms,
                 "energy_uj": self.energy_uj,
                 "standby_uj": self.standby_uj,
                 "mean_mw": self.mean_mw,
@@ -117,8 +123,6 @@ def measure_system(name: str, programs: Sequence[Program], runs: Sequence[Sequen
     moving = sum(_moving_uj(program, each) for program, each in zip(programs, runs, strict=True))
     standby_uj = sum(floor_mw(program.hardware) - _shared_mw(program.hardware) for program in programs)
     standby_uj = (standby_uj + _shared_mw(first)) * total_us * 1e-3
-    loading = _loading(programs)
-    bandwidths = {space: first.gb_per_s(Space(space)) for space in loading}
     return Throughput(
         programs[0].name,
         name,
@@ -130,8 +134,8 @@ def measure_system(name: str, programs: Sequence[Program], runs: Sequence[Sequen
         tuple(_use(program, each, total, total_us) for program, each in zip(programs, runs, strict=True)),
         total_us * 1e-3,
         _steady_per_s(first, runs),
-        sum(loading.values()),
-        sum(size / bandwidths[space] for space, size in loading.items()) * 1e-6,
+        *_loading(programs),
+        *_loading([programs[inferences[0][1]]]),
         moving + standby_uj,
         standby_uj,
     )
@@ -198,8 +202,11 @@ def _use(program: Program, runs: Sequence[Run], total: int, total_us: float) -> 
     )
 
 
-def _loading(programs: Sequence[Program]) -> Mapping[int, int]:
-    """Return the bytes of constants and code in each memory behind a port; those of equal programs once."""
+def _loading(programs: Sequence[Program]) -> tuple[int, float]:
+    """Return the bytes of constants and code in memories behind ports, and the time in ms to write them.
+
+    A program that several cores run counts once. All cores have the bandwidths of the first.
+    """
     sizes: dict[int, int] = {}
     for program in {id(each): each for each in programs}.values():
         contents = [(image.space, image.size_bytes) for image in program.images]
@@ -207,4 +214,6 @@ def _loading(programs: Sequence[Program]) -> Mapping[int, int]:
         for space, size in [*contents, (program.code_space, program.code_size_bytes)]:
             if space != Space.SCRATCHPAD:
                 sizes[space] = sizes.get(space, 0) + size
-    return sizes
+    first = programs[0].hardware
+    ms = sum(size / first.gb_per_s(Space(space)) for space, size in sizes.items()) * 1e-6
+    return sum(sizes.values()), ms

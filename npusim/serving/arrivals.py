@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from io import StringIO
 from math import inf
@@ -239,10 +239,17 @@ def _model(where: str, name: str, models: Sequence[str]) -> int:
     raise NpusimError(f"{where}: model {name} is not served{hint} served are {', '.join(models)}")
 
 
+def number(text: str, kind: Callable[[str], Any]) -> Any:
+    """Return the number in a text. Raises ValueError also for digits with underscores, which only Python reads."""
+    if "_" in text:
+        raise ValueError
+    return kind(text)
+
+
 def _number(where: str, column: str, text: str, least: float) -> float:
     """Return the number in a cell. Raises NpusimError with the line for anything else."""
     try:
-        value = float(text)
+        value = number(text, float)
     except ValueError:
         raise NpusimError(f"{where}: {column} is {text or 'empty'}, must be a number") from None
     if not least <= value <= MOST_TOKENS:
@@ -343,8 +350,8 @@ def each_of(
     """Raise NpusimError unless an option has a finite number within limits for each model, or is not given."""
     if values and len(values) != len(models):
         raise NpusimError(
-            f"{option} {','.join(map(_text, values))}: has {len(values)} numbers for {len(models)} "
-            f"models ({', '.join(models)}); give one for each"
+            f"{option} {','.join(map(_text, values))}: the models ({', '.join(models)}) are {len(models)}, the "
+            f"numbers {len(values)}; give one for each"
         )
     for value in values:
         if not (above < value <= most and value < inf):

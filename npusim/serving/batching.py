@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Generator
-from math import isfinite
 from typing import Any
 
 import simpy
@@ -28,6 +27,8 @@ chunked:    the same, but a prompt is read in chunks, between which the others g
 """
 PAGE = 16
 """Tokens whose keys and values one page of the cache holds, by default, as in vLLM."""
+MOST_CACHE_MIB = 1 << 30
+"""Largest cache, 1 PiB: more than any memory, and its bytes still fit a message."""
 LEAST_BUCKET, LEAST_PAST = 128, 256
 """Smallest length of a prompt's program, and of the keys that a step reads, by default; longer ones are this times a
 power of two. Fewer lengths of keys, because each has a program for every batch, and short ones take little time."""
@@ -73,8 +74,10 @@ class Batching:
             )
         if (policy == "chunked") != bool(self.chunk):
             raise NpusimError("--batching chunked and --chunk N: one needs the other")
-        if not (isfinite(self.cache_mib) and self.cache_mib >= 0):
-            raise NpusimError(f"--cache-mib {self.cache_mib:g}: must be a finite number more than 0")
+        if not 0 <= self.cache_mib <= MOST_CACHE_MIB:
+            raise NpusimError(
+                f"--cache-mib {self.cache_mib:g}: must be more than 0 and at most {MOST_CACHE_MIB}"
+            )
         token_bytes = config.layers * config.layer_cache_bytes
         has = sum(machine.memory_bytes(space) for space in machine.outer_spaces)
         left, page = has - config.stored_bytes, self.page or PAGE

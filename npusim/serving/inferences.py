@@ -23,7 +23,8 @@ class Rules:
     priority: of each model; the larger goes first, as in the NN HAL. Of equal ones the first to arrive goes first.
               Empty: all are equal.
     deadline_ms: time from arrival in which the result of each model must be there; empty for none.
-    queue:    most requests that wait; None for no limit. One that finds the queue full is refused (BUSY).
+    queue:    most requests that wait; None for no limit. One that finds the queue full is refused (BUSY), unless it
+              preempts the running one. A preempted request waits beside the queue's limit.
     preempt:  whether a request of higher priority stops another at the end of a layer.
     """
 
@@ -126,7 +127,7 @@ class _Server:
         if self._deadline and self._steps[model].cycles > self._deadline[model]:
             # Even an idle machine would be too late, whenever the request came.
             self._log.refuse(number, Outcome.MISSED_DEADLINE_PERSISTENT)
-        elif self._idle is None and len(self._waiting) >= self._most:
+        elif self._idle is None and len(self._waiting) >= self._most and not self._preempts_running(model):
             self._log.refuse(number, Outcome.BUSY)
         else:
             heappush(self._waiting, (-priority[model], number))

@@ -222,7 +222,7 @@ def _check_lengths(requests: Requests, plan: Plan, config: TransformerConfig) ->
     for most, what in (
         (
             plan.pages * plan.page,
-            f"the cache has {plan.pages} pages of {plan.page}; give more with --cache-mib",
+            f"the cache has {plan.pages} page{'s' * (plan.pages > 1)} of {plan.page}; give more with --cache-mib",
         ),
         (config.positions, f"{config.name} has {config.positions} positions"),
     ):

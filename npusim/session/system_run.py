@@ -19,6 +19,9 @@ from npusim.session.options import FAST, Options
 
 __all__ = ["SystemHardware", "inferences", "system"]
 
+MOST_INFERENCES = 1_000_000
+"""Maximum number of inferences. Each is simulated and stays in the result, so that more would take days and memory."""
+
 
 def inferences(
     model: str | Path | Graph,
@@ -31,14 +34,15 @@ def inferences(
     """Time inferences of a model on the cores of a system, and return throughput, latencies, use and energy.
 
     over:     a system (`npusim.system`), or a preset, a hardware file or a Hardware, which is a system of one core.
-    number:   inferences in all, which are all there in cycle 0. A core that has ended one takes the next.
+    number:   inferences in all, at most `MOST_INFERENCES`, which are all there in cycle 0. A core that has ended one
+              takes the next.
     progress: called with (instructions completed, all instructions) of each launch.
 
     No data is executed. Raises NpusimError for a model that decides (IF, WHILE), for what the compiler refuses, and for
     memories that are too small.
     """
-    if number < 1:
-        raise NpusimError(f"inferences is {number}, must be 1 or more")
+    if not 1 <= number <= MOST_INFERENCES:
+        raise NpusimError(f"inferences is {number}, must be 1 to {MOST_INFERENCES}")
     if not isinstance(over, SystemHardware):
         machine = over if isinstance(over, Hardware) else api.hardware(over)
         over = SystemHardware(machine.name, (machine,))

@@ -38,9 +38,9 @@ def _rows(result: Throughput) -> Iterable[tuple[str, str, str]]:
     first = result.inferences[0]
     yield (
         "First",
-        show.time(result.loading_ms + first.latency_ms),
-        f"{show.time(result.loading_ms)} to write {show.size(result.loading_bytes)} of constants and code at the "
-        f"bandwidth of their memories, then {show.time(first.latency_ms)}",
+        show.time(result.first_loading_ms + first.latency_ms),
+        f"{show.time(result.first_loading_ms)} to write {show.size(result.first_loading_bytes)} of constants and code "
+        f"at the bandwidth of their memories, then {show.time(first.latency_ms)}",
     )
     for position, each in enumerate(result.inferences[:MOST_INFERENCES]):
         yield (

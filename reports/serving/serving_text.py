@@ -83,7 +83,8 @@ def _answer(result: Serving) -> Iterable[tuple[str, str, str]]:
     yield (
         "Throughput",
         f"{show.digits(result.requests_per_s)}/s",
-        f"{answered} in {show.time(result.seconds * 1e3)}, on average {show.digits(result.mean_in_system)} at a time",
+        f"{answered} in {show.time(result.seconds * 1e3)}, on average {show.digits(result.mean_in_system)} of them "
+        "at a time",
     )
     if result.is_language:
         yield "Tokens", f"{show.digits(result.tokens_per_s)}/s", f"{show.whole(group.tokens)} generated"
@@ -96,7 +97,10 @@ def _answer(result: Serving) -> Iterable[tuple[str, str, str]]:
     spread = group.request_uj
     claim = claims.sentence(*(result.uncertainty.words(each) for each in ("latency", "energy")))
     each = f"per request, the machine while it waits apart; p99 {show.energy(spread.p99)}"
-    yield "Energy", show.energy(spread.mean), f"{each}\n{claim}"
+    if group.answered:
+        yield "Energy", show.energy(spread.mean), f"{each}\n{claim}"
+    else:
+        yield "Energy", "-", f"no request was answered\n{claim}"
     if result.is_language:
         yield "", show.energy(group.token_uj), "per generated token, prompts included"
     idle, power = show.energy(result.idle_uj), show.power(result.idle_mw)
@@ -150,7 +154,7 @@ def limits(result: Serving) -> Iterable[tuple[str, float, str]]:
     yield (
         "queue",
         share(group.queue_ms.mean, group.total_ms.mean),
-        "of a request's time on average it waits for its first step",
+        "of the mean time of a request: the wait for its first step",
     )
     yield "machine", result.utilization, "of the time a program runs"
     for phase in result.phases:
@@ -206,4 +210,5 @@ def _programs(result: Serving) -> tuple[str, RenderableType]:
         Column("limited by", [bound_name(step.limited_by) for step, _ in shown]),
     ]
     more = f", {len(shown)} of them" if len(steps) > len(shown) else ""
-    return f"{show.plural(len(steps), 'program')}, each simulated once{more}", table(columns, indent=1)
+    each = "each " if len(steps) > 1 else ""
+    return f"{show.plural(len(steps), 'program')}, {each}simulated once{more}", table(columns, indent=1)

@@ -403,8 +403,10 @@ throughput.system | string | | Name of the system.
 throughput.per_s | number | 1/s | Inferences per second, from the first start to the last end.
 throughput.steady_per_s | number? | 1/s | The same while each core runs its second or a later one; null if never.
 throughput.total_ms | number | ms | Time from the first start to the last end.
-throughput.loading_bytes | integer | bytes | Constants and code, which are written before the first inference.
-throughput.loading_ms | number | ms | Time for that at the peak bandwidth of their memories.
+throughput.loading_bytes | integer | bytes | Constants and code of all programs; equal cores have one.
+throughput.loading_ms | number | ms | Time to write them at the peak bandwidth of their memories.
+throughput.first_loading_bytes | integer | bytes | Those of the first inference's program.
+throughput.first_loading_ms | number | ms | Time to write these, before the first inference.
 throughput.energy_uj | number | uJ | Energy of all inferences, memories and idle cores included.
 throughput.standby_uj | number | uJ | Part of it that does not depend on what the cores do.
 throughput.mean_mw | number | mW | Mean power over the whole time.

@@ -32,6 +32,12 @@ def test_cores_of_presets_and_of_files_beside_the_system(tmp_path: Path) -> None
     assert system_sources(path) == (path, tmp_path / "chip.toml")
 
 
+def test_a_system_is_no_hardware(tmp_path: Path) -> None:
+    path = written(tmp_path, TWO)
+    with pytest.raises(HardwareError, match=r"is a system file, .* npusim run MODEL --system FILE$"):
+        hardware(path)
+
+
 def test_a_dram_of_two_types(tmp_path: Path) -> None:
     (tmp_path / "chip.toml").write_text(
         'extends = "edge-128"\nname = "chip"\n[technology]\ndram = "lpddr4"\n'

@@ -104,6 +104,14 @@ def test_a_preemption_comes_at_the_end_of_a_layer_and_moves_the_scratchpad() -> 
     assert list(queued(asked, [100, 50], Rules(priority=[1, 1]), [STOPS, STOPS]).log.end) == [100, 150]
 
 
+def test_who_preempts_needs_no_place_in_the_queue() -> None:
+    """A queue for nobody: the second preempts the first, which waits; the third and the fourth are refused."""
+    rules = Rules(priority=[0, 1], queue=0, preempt=True)
+    result = queued(requests([0, 41, 42, 80], [0, 1, 1, 0]), [100, 50], rules, [STOPS, STOPS])
+    assert list(result.log.outcome) == [NONE, NONE, BUSY, BUSY]
+    assert list(result.log.end) == [76 + 50 + 8 + 30, 76 + 50, -1, -1]
+
+
 def test_what_is_preempted_too_long_misses_its_deadline() -> None:
     rules = Rules(priority=[0, 1], preempt=True, deadline_ms=[150e-6, 1.0])
     result = queued(requests([0, 41], [0, 1]), [100, 50], rules, [STOPS, STOPS])

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import csv
 import json
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 import npusim
 from npusim.frontends.transformer.config import config_of
@@ -15,7 +17,7 @@ from npusim.frontends.transformer.network import transformer
 from npusim.isa.base.errors import NpusimError
 from npusim.kernels.graph.check import check
 from npusim.reports.serving.serving_page import render
-from npusim.reports.serving.serving_text import limits
+from npusim.reports.serving.serving_text import limits, summary
 from npusim.serving import service
 from npusim.serving.arrivals import read
 from npusim.serving.inferences import Rules
@@ -162,6 +164,7 @@ LANGUAGE, SINGLE = ["qwen2_0.5b"], ["digits_cnn"]
         ("arrival_s,tenant\n1,a\n", "line 1: no column prompt_tokens and no new_tokens; it has arrival_s, tenant"),
         (f"{HEAD}0,5,6,a\n1,x,3,a\n", "line 3: prompt_tokens is x, must be a number"),
         (f"{HEAD}0,5,6,a\n1,1.5,3,a\n", "line 3: prompt_tokens is 1.5, must be a whole number"),
+        (f"{HEAD}0,1_0,3,a\n", "line 2: prompt_tokens is 1_0, must be a number"),
         (f"{HEAD}0,5,0,a\n", "line 2: new_tokens is 0, must be 1 to 1073741824"),
         (f"{HEAD}nan,5,1,a\n", "line 2: arrival_s is nan, must be 0 to 1073741824"),
         (f"{HEAD}0,5,1\n", "line 2: has 3 cells, fewer than the columns of line 1"),
@@ -189,9 +192,10 @@ RATE = ["--rate", "5", "--prompt-tokens", "9", "--new-tokens", "9", "--hw", "rk3
     [
         (SINGLE, "no requests: give one of --requests F.csv, --rate N (per second), --period-ms N"),
         ([*SINGLE, "--rate", "4", "--period-ms", "3"], "--rate and --period-ms: give one of"),
-        ([*SINGLE, "--rate", "4,5"], "--rate 4,5: has 2 numbers for 1 models (digits_cnn); give one for each"),
+        ([*SINGLE, "--rate", "4,5"], "--rate 4,5: the models (digits_cnn) are 1, the numbers 2; give one for each"),
         ([*SINGLE, "--rate", "0"], "--rate 0: must be more than 0"),
         ([*SINGLE, "--rate", "inf"], "--rate inf: must be more than 0 and at most 1e+12"),
+        ([*SINGLE, "--rate", "1_0"], "--rate 1_0: must be numbers, such as 40,15"),
         ([*SINGLE, "--rate", "x"], "--rate x: must be numbers, such as 40,15"),
         ([*SINGLE, "--period-ms", "-1"], "--period-ms -1: must be more than 0"),
         ([*SINGLE, "--rate", "4", "--count", "4", "--duration-s", "1"], "--count and --duration-s: give one of them"),
@@ -202,8 +206,8 @@ RATE = ["--rate", "5", "--prompt-tokens", "9", "--new-tokens", "9", "--hw", "rk3
         ([*SINGLE, "--rate", "4", "--sleep-mw", "1e305"], "--sleep-mw 1e+305: must be a number from 0 to 1e+12"),
         ([*SINGLE, "--rate", "1e-300"], "requests arrive until 9.7"),
         ([*SINGLE, "--rate", "4", "--priority", "1.5"], "--priority 1.5: must be whole numbers, such as 1,0"),
-        ([*SINGLE, "--rate", "4", "--priority", f"{HUGE},0"], "99999,0: has 2 numbers for 1 models"),
-        ([*SINGLE, "--rate", "4", "--priority", "1,2"], "--priority 1,2: has 2 numbers for 1 models"),
+        ([*SINGLE, "--rate", "4", "--priority", f"{HUGE},0"], "99999,0: the models (digits_cnn) are 1"),
+        ([*SINGLE, "--rate", "4", "--priority", "1,2"], "--priority 1,2: the models (digits_cnn) are 1, the numbers 2"),
         ([*SINGLE, "--rate", "4", "--preempt"], "--preempt: needs models of different --priority"),
         ([*SINGLE, "--rate", "4", "--max-batch", "4"], "--max-batch: is for a language model; digits_cnn has none"),
         ([*SINGLE, *SINGLE, "--rate", "4,4"], "digits_cnn: is given twice"),
@@ -214,10 +218,11 @@ RATE = ["--rate", "5", "--prompt-tokens", "9", "--new-tokens", "9", "--hw", "rk3
         ([*LANGUAGE, *RATE, "--batching", "all"], "--batching all: may be one, static, continuous, chunked"),
         ([*LANGUAGE, *RATE, "--batching", "static"], "--batching static: needs its size, --max-batch N"),
         ([*LANGUAGE, *RATE, "--batching", "chunked", "--max-batch", "2"], "--batching chunked and --chunk N: one"),
+        ([*LANGUAGE, *RATE, "--cache-mib", "1e300"], "--cache-mib 1e+300: must be more than 0 and at most 1073741824"),
         ([*LANGUAGE, *RATE, "--cache-mib", "99999"], "and a cache of 104856551424 are more than the memories have"),
         ([*LANGUAGE, *RATE, "--cache-mib", "0.01"], "qwen2_0.5b: a page of 16 tokens has 98304 bytes, the cache 10486"),
         ([*LANGUAGE, *RATE, "--cache-mib", "0.1"], "request 0: 9 tokens and 9 new ones: 17 have keys and values, the "
-         "cache has 1 pages of 16; give more with --cache-mib"),
+         "cache has 1 page of 16; give more with --cache-mib"),
         (["t5_small", *RATE], "t5_small: has an encoder"),
     ],
 )  # fmt: skip
@@ -276,4 +281,11 @@ def test_nothing_limits_what_never_runs() -> None:
     result = queued(requests([0]), [100], Rules(deadline_ms=[1e-6]))
     assert [phase.limited_by for phase in result.phases] == ["none"]
     assert [name for name, *_ in limits(result)] == ["queue", "machine"]
-    assert render(result)
+    assert "Half of them" not in render(result)
+    assert "Half of them" in render(queued(requests([0]), [100]))
+    console = Console(width=80, record=True, file=StringIO())
+    console.print(summary(result, 80))
+    text = console.export_text()
+    assert "no request was answered" in text
+    assert "0 uJ  per request" not in text
+    assert "1 program, simulated once" in text

@@ -36,6 +36,16 @@ def test_one_inference_on_one_core_is_a_run() -> None:
     assert result.steady_per_s is None
 
 
+def test_the_first_inference_waits_for_its_own_program() -> None:
+    """Unequal cores have a program each, of which the first inference needs one."""
+    alone, two = (npusim.inferences("digits_cnn", each, 2) for each in (EDGE, cores(EDGE, SLOW)))
+    assert two.first_loading_ms == alone.first_loading_ms == alone.loading_ms
+    assert two.first_loading_bytes == alone.loading_bytes == 13_760 + 18 * 72
+    assert two.loading_bytes > two.first_loading_bytes
+    equal = npusim.inferences("digits_cnn", cores(EDGE, EDGE), 2)
+    assert equal.loading_bytes == equal.first_loading_bytes
+
+
 def test_inferences_of_one_core_follow_one_another() -> None:
     one, four = (npusim.inferences("digits_cnn", EDGE, number) for number in (1, 4))
     assert [each.start_ms for each in four.inferences] == pytest.approx(
@@ -95,8 +105,9 @@ def test_the_json_is_the_documented_one() -> None:
 
 
 def test_what_cannot_be_timed() -> None:
-    with pytest.raises(NpusimError, match=r"^inferences is 0, must be 1 or more$"):
-        npusim.inferences("digits_cnn", EDGE, 0)
+    for number in (0, 1_000_001):
+        with pytest.raises(NpusimError, match=rf"^inferences is {number}, must be 1 to 1000000$"):
+            npusim.inferences("digits_cnn", EDGE, number)
 
 
 def test_one_kind_of_run_at_a_time(tmp_path: Path) -> None:
