@@ -6,6 +6,7 @@ import csv
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from hashlib import sha256
 from io import StringIO
 from math import inf
 from pathlib import Path
@@ -45,6 +46,7 @@ class Requests:
     tenant:  index into `tenants`.
     lines:   line of the CSV file that each comes from; empty if they come from a rate or period.
     notes:   remarks of the reader, such as rows that were left out.
+    sha256:  digest of the CSV file; empty if they come from a rate or period.
     window:  cycles between which requests could arrive; None for those of a file, from the first to the last arrival.
     file:    the CSV file; None if they come from a rate or period.
     """
@@ -58,6 +60,7 @@ class Requests:
     lines: Whole
     notes: tuple[str, ...] = ()
     file: Path | None = None
+    sha256: str = ""
     window: tuple[int, int] | None = None
 
     @property
@@ -160,7 +163,8 @@ def read(path: Path, models: Sequence[str], clock_mhz: float, *, tokens: bool) -
     Raises NpusimError with the line of the first fault.
     """
     # Strict, because a quotation mark that is not closed would make one cell of all rows below it.
-    lines = csv.reader(StringIO(user_file.text(path, user_file.REQUESTS), newline=""), strict=True)
+    text = user_file.text(path, user_file.REQUESTS)
+    lines = csv.reader(StringIO(text, newline=""), strict=True)
     head = [name.strip().removeprefix("\N{BYTE ORDER MARK}") for name in next(_rows(lines, path), [])]
     if not head:
         raise NpusimError(f"{path}: is empty; its first line must name the columns, such as arrival_s")
@@ -174,9 +178,9 @@ def read(path: Path, models: Sequence[str], clock_mhz: float, *, tokens: bool) -
     twice = next((name for name in COLUMNS if names.count(name) > 1), "")
     if twice:
         raise NpusimError(f"{path}: line 1: column {twice} is there twice; leave one of them out")
-    return _table(
-        path, lines, {name: names.index(name) for name in names if name}, models, clock_mhz, tokens, burst
-    )
+    place = {name: names.index(name) for name in names if name}
+    table = _table(path, lines, place, models, clock_mhz, tokens, burst)
+    return replace(table, sha256=sha256(text.encode()).hexdigest())
 
 
 def _rows(lines: Any, path: Path) -> Iterator[list[str]]:
@@ -249,7 +253,7 @@ def number(text: str, kind: Callable[[str], Any]) -> Any:
 def _number(where: str, column: str, text: str, least: float) -> float:
     """Return the number in a cell. Raises NpusimError with the line for anything else."""
     try:
-        value = number(text, float)
+        value: float = number(text, float)
     except ValueError:
         raise NpusimError(f"{where}: {column} is {text or 'empty'}, must be a number") from None
     if not least <= value <= MOST_TOKENS:
@@ -298,7 +302,7 @@ class Load:
                 "--period-ms N"
             )
         for option, values in (("--rate", self.rates), ("--period-ms", self.periods_ms)):
-            each_of(option, values, models, 0.0, MOST_GIVEN)
+            check_numbers(option, values, models, 0.0, MOST_GIVEN)
         extra = {"--count": self.count, "--duration-s": self.duration_s}
         extra |= {"--prompt-tokens": self.prompt, "--new-tokens": self.new}
         for option, value in extra.items():
@@ -316,12 +320,17 @@ class Load:
         if max(self.count, self.duration_s * sum(rates)) > MOST_REQUESTS:
             raise NpusimError(f"more than {MOST_REQUESTS} requests; give a smaller --count or --duration-s")
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return what was given, as in the JSON."""
+    def to_dict(self, requests: Requests) -> dict[str, Any]:
+        """Return what these requests can be made from again, as in the JSON."""
         named = {
             "requests": self.file and self.file.name,
+            "requests_sha256": requests.sha256,
             "rate": list(self.rates),
             "period_ms": list(self.periods_ms),
+            "duration_s": self.duration_s,
+            "count": 0 if self.file or self.duration_s else len(requests),
+            "prompt_tokens": self.prompt,
+            "new_tokens": self.new,
         }
         return {key: value for key, value in named.items() if value} | (
             {"seed": self.seed} if self.rates else {}
@@ -344,7 +353,7 @@ class Load:
         return replace(made, prompt=prompt, new=new)
 
 
-def each_of(
+def check_numbers(
     option: str, values: Sequence[float], models: Sequence[str], above: float = -inf, most: float = inf
 ) -> None:
     """Raise NpusimError unless an option has a finite number within limits for each model, or is not given."""

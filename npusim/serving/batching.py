@@ -120,7 +120,7 @@ class Plan:
         return self._rounded(tokens, LEAST_BUCKET, 0)
 
     def past(self, tokens: int, new: int) -> int:
-        """Return the tokens whose keys a program reads, for those that there are and the new ones behind them."""
+        """Return the tokens whose keys a program reads: `tokens` rounded up, so that `new` more have positions."""
         return self._rounded(tokens, LEAST_PAST, new) if tokens else 0
 
     def _rounded(self, tokens: int, least: int, new: int) -> int:
@@ -259,7 +259,7 @@ class _Server:
                 self._idle.succeed()
                 self._idle = None
 
-    def _some(self) -> Generator[simpy.Event, Any, None]:
+    def _wait(self) -> Generator[simpy.Event, Any, None]:
         """Wait until there is a request."""
         if not self._waiting and not self._batch:
             self._idle = self._environment.event()
@@ -271,7 +271,7 @@ class _Server:
         """Serve one by one, continuously or in chunks: decide at the end of every step."""
         chunked = self._plan.policy == "chunked"
         while True:
-            yield from self._some()
+            yield from self._wait()
             self._join()
             reading = next((each for each in self._batch if each.length < each.known), None)
             if reading is not None:
@@ -370,7 +370,7 @@ class _Server:
         """Serve batch after batch. A batch has pages for all its tokens from the beginning, and keeps its size."""
         plan = self._plan
         while True:
-            yield from self._some()
+            yield from self._wait()
             self._join_whole()
             batch = self._batch
             size = plan.batch(len(batch))
@@ -390,17 +390,22 @@ class _Server:
     def _join_whole(self) -> None:
         """Let waiting requests join while the cache has pages for all tokens that they will ever have.
 
-        Prompts are padded to the longest one, so that one and the longest answer must fit the model's positions.
+        Prompts are padded to the longest one. So that one and the longest answer must fit the model's positions, and
+        each request has pages for it and its own answer.
         """
-        plan = self._plan
-        prompt = answer = 0
-        while self._waiting and len(self._batch) < plan.max_batch:
-            sequence = self._waiting[0]
-            pages = plan.pages_of(sequence.known + sequence.left - 1)
-            prompt, answer = max(prompt, sequence.known), max(answer, sequence.left)
-            if pages > self.cache.free or 0 < plan.positions < prompt + answer - 1:
-                return
-            self._waiting.popleft()
-            sequence.pages = pages
-            self.cache.change(pages, self._now)
-            self._batch.append(sequence)
+        plan, batch, waiting = self._plan, self._batch, self._waiting
+        prompt = answer = taken = 0
+        while waiting and len(batch) < plan.max_batch:
+            sequence = waiting[0]
+            answer = max(answer, sequence.left)
+            if sequence.known > prompt:
+                prompt = sequence.known
+                taken = sum(plan.pages_of(prompt + member.left - 1) for member in batch)
+            taken += plan.pages_of(prompt + sequence.left - 1)
+            if taken > self.cache.free or 0 < plan.positions < prompt + answer - 1:
+                break
+            batch.append(waiting.popleft())
+        prompt = max(sequence.known for sequence in batch)
+        for sequence in batch:
+            sequence.pages = plan.pages_of(prompt + sequence.left - 1)
+        self.cache.change(sum(sequence.pages for sequence in batch), self._now)

@@ -11,7 +11,7 @@ import simpy
 
 from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.lazy_dataclass import dataclass
-from npusim.serving.arrivals import MOST_GIVEN, Requests, each_of
+from npusim.serving.arrivals import MOST_GIVEN, Requests, check_numbers
 from npusim.serving.log import Log, Outcome
 from npusim.serving.steps import Step, Stops
 
@@ -35,8 +35,8 @@ class Rules:
 
     def check(self, models: Sequence[str]) -> None:
         """Raise NpusimError for what does not fit the models, or together."""
-        each_of("--priority", self.priority, models)
-        each_of("--deadline-ms", self.deadline_ms, models, 0.0, MOST_GIVEN)
+        check_numbers("--priority", self.priority, models)
+        check_numbers("--deadline-ms", self.deadline_ms, models, 0.0, MOST_GIVEN)
         if self.queue is not None and self.queue < 0:
             raise NpusimError(f"--queue {self.queue}: must be 0 or more, the requests that may wait")
         if self.preempt and len(set(self.priority)) < 2:

@@ -257,15 +257,15 @@ class Serving:
         order = sorted(range(len(names)), key=names.__getitem__) if len(names) > 1 else []
         return tuple(self._group(names[number], self.requests.tenant == number) for number in order)
 
-    def _group(self, name: str, mine: NDArray[np.bool_]) -> Group:
+    def _group(self, name: str, chosen: NDArray[np.bool_]) -> Group:
         requests, log = self.requests, self.log
-        outcomes = np.frombuffer(log.outcome, np.uint8)[mine]
-        done = mine & (np.frombuffer(log.outcome, np.uint8) == Outcome.NONE)
+        outcomes = np.frombuffer(log.outcome, np.uint8)[chosen]
+        done = chosen & (np.frombuffer(log.outcome, np.uint8) == Outcome.NONE)
         energy, ms = np.frombuffer(log.energy_uj), self.hardware.us_of_cycles(1) * 1e-3
         arrival, start, end = requests.arrival[done], _column(log.start)[done], _column(log.end)[done]
         none = np.empty(0, np.int64)
         first, new = (_column(log.first)[done], requests.new[done]) if self.is_language else (none, none)
-        further = new > 1
+        several = new > 1
         return Group(
             name=name,
             outcomes={each.name: int((outcomes == each).sum()) for each in Outcome},
@@ -273,10 +273,10 @@ class Serving:
             total_ms=spread(end - arrival, ms),
             first_token_ms=spread(first - arrival if self.is_language else none, ms),
             token_ms=spread(
-                (end[further] - first[further]) / (new[further] - 1) if self.is_language else none, ms
+                (end[several] - first[several]) / (new[several] - 1) if self.is_language else none, ms
             ),
             request_uj=spread(energy[done]),
-            energy_uj=fsum(energy[mine].tolist()),
+            energy_uj=fsum(energy[chosen].tolist()),
             tokens=int(new.sum()),
         )
 

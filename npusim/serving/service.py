@@ -21,7 +21,7 @@ from npusim.serving.batching import Batching, Plan, simulate
 from npusim.serving.inferences import Rules
 from npusim.serving.log import Log
 from npusim.serving.served import Serving
-from npusim.serving.steps import INFERENCE, LanguageSteps, Moves, step_of, stops_of
+from npusim.serving.steps import INFERENCE, LanguageSteps, Moves, step_of, stops_of, weakest
 from npusim.session import api
 from npusim.session.opening import open_model
 from npusim.session.options import FAST, Options
@@ -170,7 +170,7 @@ def _serve_inferences(
     moves: Moves = {}
     stops = [stops_of(result, moves) for result in results] if rules.preempt else []
     inferences.simulate(requests, steps, stops, rules, machine.clock_mhz, log)
-    policy = rules.to_dict() | load.to_dict()
+    policy = rules.to_dict() | load.to_dict(requests)
     return Serving(
         models=tuple(names),
         hardware=machine,
@@ -178,7 +178,7 @@ def _serve_inferences(
         requests=requests,
         log=log,
         idle_mw=floor_mw(machine),
-        uncertainty=results[0].uncertainty,
+        uncertainty=weakest(result.uncertainty for result in results),
     )
 
 
@@ -200,12 +200,13 @@ def _serve_language(
     _check_lengths(requests, plan, config)
     log = Log(len(requests))
     steps = LanguageSteps(config, machine, options, watch)
+    _compile_longest(requests, plan, steps)
     cache = simulate(requests, steps, plan, log)
     assert steps.uncertainty is not None  # there is a request, which took a step
     return Serving(
         models=(config.name,),
         hardware=machine,
-        policy=plan.to_dict() | load.to_dict(),
+        policy=plan.to_dict() | load.to_dict(requests),
         requests=requests,
         log=log,
         idle_mw=floor_mw(machine),
@@ -214,6 +215,19 @@ def _serve_language(
         weights=config.weights.words,
         parameters=config.parameters,
     )
+
+
+def _compile_longest(requests: Requests, plan: Plan, steps: LanguageSteps) -> None:
+    """Compile the largest programs that are sure to run, so that one that does not fit is refused before the others.
+
+    How large batches become, and when pieces of prompts are read, is known only when the queue is simulated.
+    """
+    if plan.policy in ("one", "continuous"):
+        steps(plan.length(int(requests.prompt.max())), 0, 1)
+    generating = requests.new > 1
+    if plan.policy == "one" and generating.any():
+        # The first token follows the prompt, and the last one is not read.
+        steps(1, plan.past(int((requests.prompt + requests.new)[generating].max()) - 2, 1), 1)
 
 
 def _check_lengths(requests: Requests, plan: Plan, config: TransformerConfig) -> None:

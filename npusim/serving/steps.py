@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import accumulate
 from pathlib import Path
 
@@ -29,7 +29,7 @@ from npusim.session import api
 from npusim.session.options import Options
 
 ALIGNMENT = 64
-"""Bytes to which the code of a program that moves the scratchpad is aligned, a whole number of instructions."""
+"""Alignment in bytes of the code of a program that moves the scratchpad, which lies behind the moved bytes."""
 
 INFERENCE, PREFILL, DECODE, PREEMPTION = "inference", "prefill", "decode", "preemption"
 """Phases of serving: an inference of any model; a language model reads a prompt, or generates a token; the scratchpad
@@ -102,10 +102,16 @@ def step_of(result: RunResult, name: str, phase: str, tokens: int = 0, past: int
     )
 
 
+def weakest(uncertainties: Iterable[Uncertainty]) -> Uncertainty:
+    """Return the uncertainty of several runs on one machine: that of a run unlike the measured ones, if any is."""
+    return max(uncertainties, key=lambda uncertainty: bool(uncertainty.unlike))
+
+
 def busy_cycles(result: RunResult) -> dict[str, int]:
     """Return the cycles in which each unit computes, and each memory's port transfers.
 
-    They are those of the cycle breakdown (`npusim.numbers.losses`), which takes half as long as a simulation.
+    They are those of the cycle breakdown (`npusim.numbers.losses`), whose computation takes half as long as a
+    simulation.
     """
     hardware, transfers = result.hardware, Transfers.of(result.execution.trace.transfers)
     spaces = np.array([source.space for source in transfers.sources], np.int64)[transfers.source]
@@ -146,7 +152,8 @@ class LanguageSteps:
                 raise NpusimError(
                     f"program {name}: {fault}; or give a smaller --max-batch, --bucket or --chunk"
                 ) from None
-            self.uncertainty = self.uncertainty or result.uncertainty
+            known = [self.uncertainty] if self.uncertainty else []
+            self.uncertainty = weakest([*known, result.uncertainty])
             self.steps[shape] = step_of(result, name, phase, tokens, past, batch)
         return self.steps[shape]
 

@@ -136,8 +136,8 @@ def _lanes(result: Serving, edges: NDArray[np.float64]) -> Iterator[dict[str, An
     runs = np.frombuffer(log.run_begin, np.int64), np.frombuffer(log.run_end, np.int64)
     which = np.frombuffer(log.run_step, np.int64)
     for phase in result.phases:
-        mine = np.array([float(step.phase == phase.name) for step in log.steps])
-        yield _lane(phase.name, PHASE_COLOURS[phase.name], _mean_share(runs, mine[which], edges))
+        belongs = np.array([float(step.phase == phase.name) for step in log.steps])
+        yield _lane(phase.name, PHASE_COLOURS[phase.name], _mean_share(runs, belongs[which], edges))
     for unit, busy in result.busy.items():
         if busy > 0:
             part = np.array([share(step.busy.get(unit, 0), step.cycles) for step in log.steps])

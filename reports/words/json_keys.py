@@ -455,8 +455,13 @@ models[] | string | | Names of the models.
 hardware | @hardware | | Every key of the hardware that they ran on.
 agreement | @agreement | | What is known of the errors of latency and energy of the programs.
 policy.requests? | string | | File of the requests; or rate or period_ms.
+policy.requests_sha256? | string | | Digest of this file.
 policy.rate?[] | number | 1/s | Requests per second of each model, at random.
 policy.period_ms?[] | number | ms | Time between two requests of each model.
+policy.count? | integer | | Number of requests, with rate or period_ms and without duration_s.
+policy.duration_s? | number | s | Time in which they arrive.
+policy.prompt_tokens? | integer | tokens | Tokens of each prompt, with rate or period_ms.
+policy.new_tokens? | integer | tokens | Tokens of each answer, with rate or period_ms.
 policy.seed? | integer | | Seed of the arrivals; present with rate.
 policy.priority?[] | integer | | Priority of each model, the larger first; empty if all are equal.
 policy.deadline_ms?[] | number | ms | Deadline of each model, from arrival; empty without any.

@@ -72,6 +72,15 @@ def test_a_static_batch_fits_the_positions_when_it_is_padded() -> None:
     assert result.total.tokens == 63
 
 
+def test_a_static_batch_has_pages_for_its_padding() -> None:
+    """Prompts of 4 and 12 tokens are 1 and 3 pages of 4, but together both are 3 pages long."""
+    asked = requests([0, 0], tokens=[(4, 1), (12, 1)])
+    for pages, batches, peak in ((5, [1, 1], 3), (6, [2], 6)):
+        result = batched(asked, plan("static", 2, pages=pages))
+        assert result.cache is not None
+        assert (list(result.log.run_batch), result.cache.peak) == (batches, peak)
+
+
 def test_lengths_are_rounded_up_to_buckets() -> None:
     powers = Plan("continuous", 6, 0, 0, 8, 16, positions=1000)
     assert [powers.length(each) for each in (1, 128, 129, 300, 600)] == [128, 128, 256, 512, 1000]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
+from hashlib import sha256
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -21,7 +23,7 @@ from npusim.reports.serving.serving_text import limits, summary
 from npusim.serving import service
 from npusim.serving.arrivals import read
 from npusim.serving.inferences import Rules
-from npusim.serving.steps import Moves, busy_cycles, stops_of
+from npusim.serving.steps import Moves, busy_cycles, stops_of, weakest
 
 from ...command_line import command
 from ...json_documents import faults
@@ -77,7 +79,11 @@ def test_an_inference_may_stop_where_its_layers_end() -> None:
 def test_the_steps_of_a_language_model_are_programs(tmp_path: Path) -> None:
     """A prompt of 20 tokens in a bucket of 24, and two tokens with the keys of 20 and 21 others in the same."""
     path = written(tmp_path, "arrival_s,prompt_tokens,new_tokens,tenant\n0.5,20,3,a\n0.9,40,2,b\n")
-    result = npusim.serve(TINY, "mobile-1024", requests=path, bucket=24)
+    compiled: list[str] = []
+    result = npusim.serve(TINY, "mobile-1024", requests=path, bucket=24, watch=compiled.append)
+    assert compiled[:2] == ["prefill 1 x 48", "decode 1 x 1 after 48"], (
+        "the largest, which may not fit, first"
+    )
 
     def step(tokens: int, past: int) -> Any:
         program = npusim.compile(check(transformer(TINY, tokens=tokens, past=past)), "mobile-1024")
@@ -127,6 +133,8 @@ def test_the_command_prints_and_writes_equal_files(tmp_path: Path) -> None:
     out, values, table = texts[0]
     assert "What limits" in out
     assert not faults("serving", json.loads(values))
+    policy = json.loads(values)["policy"]
+    assert (policy["rate"], policy["count"], policy["seed"]) == ([900.0, 300.0], 200, 4)
     assert len(list(csv.DictReader(table.splitlines()))) == 200
 
 
@@ -150,6 +158,15 @@ def test_a_language_model_prints_and_writes(tmp_path: Path) -> None:
     assert not faults("serving", values)
     assert [group["name"] for group in values["tenants"]] == ["ChatGPT", "GPT-4"]
     assert values["all"]["tokens"] == 5
+    assert values["policy"]["requests_sha256"] == sha256(path.read_bytes()).hexdigest()
+    assert "count" not in values["policy"]
+
+
+def test_the_weakest_claim_holds_for_all() -> None:
+    known = queued(requests([0]), [100]).uncertainty
+    unlike = replace(known, unlike="has an operator that no measured run has")
+    assert weakest([known, unlike]) == weakest([unlike, known]) == unlike
+    assert weakest([known, known]) == known
 
 
 HEAD = "arrival_s,prompt_tokens,new_tokens,tenant\n"
