@@ -395,7 +395,9 @@ class Serving:
             },
             "idle_mw": self.idle_mw,
             "mean_mw": self.mean_mw,
-            **({} if self.battery_h is None else {"battery_h": self.battery_h}),
+            **(
+                {} if self.battery_h is None else {"battery_wh": self.battery_wh, "battery_h": self.battery_h}
+            ),
             "all": self.total.to_dict(),
             "tenants": [group.to_dict() for group in self.by_tenant],
             **({"between_tokens_ms": self.gaps._asdict(), "cache": asdict(self.cache)} if self.cache else {}),

@@ -170,7 +170,7 @@ def _serve_inferences(
     moves: Moves = {}
     stops = [stops_of(result, moves) for result in results] if rules.preempt else []
     inferences.simulate(requests, steps, stops, rules, machine.clock_mhz, log)
-    policy = rules.to_dict() | load.to_dict(requests)
+    policy = rules.to_dict() | load.to_dict(requests) | {"effort": options.effort}
     return Serving(
         models=tuple(names),
         hardware=machine,
@@ -206,7 +206,7 @@ def _serve_language(
     return Serving(
         models=(config.name,),
         hardware=machine,
-        policy=plan.to_dict() | load.to_dict(requests),
+        policy=plan.to_dict() | load.to_dict(requests) | {"effort": options.effort},
         requests=requests,
         log=log,
         idle_mw=floor_mw(machine),

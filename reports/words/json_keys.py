@@ -463,6 +463,7 @@ policy.duration_s? | number | s | Time in which they arrive.
 policy.prompt_tokens? | integer | tokens | Tokens of each prompt, with rate or period_ms.
 policy.new_tokens? | integer | tokens | Tokens of each answer, with rate or period_ms.
 policy.seed? | integer | | Seed of the arrivals; present with rate.
+policy.effort | any | | Optimization level of the compiler.
 policy.priority?[] | integer | | Priority of each model, the larger first; empty if all are equal.
 policy.deadline_ms?[] | number | ms | Deadline of each model, from arrival; empty without any.
 policy.queue? | integer? | | Most requests that wait; null without a limit.
@@ -484,6 +485,7 @@ energy_uj.idle | number | uJ | Energy of the machine while no program runs.
 energy_uj.preemption | number | uJ | Part of the requests' energy that moved the scratchpad for preemption.
 idle_mw | number | mW | Power of the machine while no program runs.
 mean_mw | number | mW | Mean power over `seconds`.
+battery_wh? | number | Wh | Energy of the battery, if one was given.
 battery_h? | number | h | How long the battery lasts at the mean power.
 all | @group | | All requests.
 tenants[] | @group | | The requests of each tenant; empty for a single one.

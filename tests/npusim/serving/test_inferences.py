@@ -217,6 +217,7 @@ def test_a_battery_gives_the_mean_power() -> None:
     assert served.utilization == 2_000 / 10_000
     assert served.idle_uj == pytest.approx(0.5 * 8_000e-6)  # mW x ms
     assert served.mean_mw == pytest.approx((2 * 1.0 + 0.004) / 10_000e-6)
+    assert served.to_dict()["battery_wh"] == 2.0
     assert served.battery_h == pytest.approx(2.0 / (served.mean_mw * 1e-3))
     assert queued(requests([0]), [1_000]).battery_h is None
 

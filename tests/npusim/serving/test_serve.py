@@ -134,7 +134,7 @@ def test_the_command_prints_and_writes_equal_files(tmp_path: Path) -> None:
     assert "What limits" in out
     assert not faults("serving", json.loads(values))
     policy = json.loads(values)["policy"]
-    assert (policy["rate"], policy["count"], policy["seed"]) == ([900.0, 300.0], 200, 4)
+    assert [policy[key] for key in ("rate", "count", "seed", "effort")] == [[900.0, 300.0], 200, 4, "fast"]
     assert len(list(csv.DictReader(table.splitlines()))) == 200
 
 
