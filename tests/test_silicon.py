@@ -33,6 +33,8 @@ from benchmarks.silicon.zoo.page import zoo_page
 from benchmarks.silicon.zoo.zoo import APART, SEEN, Network, built, measured
 from npusim import simulate
 from npusim.cli.typer_app import app
+from npusim.frontends.transformer.published import BY_NAME
+from npusim.frontends.transformer.weights import parse
 from npusim.isa.hardware import agreement as agreement_file
 from npusim.isa.hardware.agreement import agreements, percent
 from npusim.isa.hardware.cpu import cpu_time_us
@@ -266,6 +268,27 @@ def test_every_row_of_language_models_is_there(preset: str, shared: Path) -> Non
     assert {row.network for row in prompts if row.held_out} == {"Qwen2 0.5B"}
     names = {row.network: row.held_out for row in rockchip.network_rows(preset)}
     assert names == {"mobilenetv2-12": False, "resnet50-v2-7": True}
+
+
+@pytest.mark.parametrize("stored", ["w4a16", "w4a16_g128"])
+def test_every_row_with_4_bits_is_there(stored: str, shared: Path) -> None:
+    """The RK3576 alone has such rows, of the same models as with 8 bits, and the same ones are held out."""
+    assert shared
+    for rows in (rockchip.token_rows, rockchip.first_token_rows):
+        with_4, with_8 = list(rows("rk3576", stored)), list(rows("rk3576"))
+        assert [(row.network, row.held_out) for row in with_4] == [
+            (row.network, row.held_out) for row in with_8
+        ]
+        assert all(row.value > 0 for row in with_4)
+        assert not list(rows("rk3588", stored))
+    weights, activations = rockchip.STORED[stored]
+    config = BY_NAME["qwen2_0.5b"].config.stored_as(parse(weights), activations)
+    assert (config.weights.bits, config.weights.block, config.floats) == (
+        4,
+        128 * stored.endswith("g128"),
+        True,
+    )
+    assert [chip.preset for chip in CHIPS if chip.referee.endswith(f", {stored}")] == ["rk3576"] * 2
 
 
 def test_the_network_that_was_held_out_is_in_the_draw(shared: Path) -> None:

@@ -35,7 +35,8 @@ a preset, the error of the new machine is not known. The exception is a key that
 within the range of values with which rows of the preset were simulated (listed below), the error still holds. The error
 does not hold for a run in which the host takes more than a tenth of the time (unless the host is what was measured),
 for several devices, for models that decide, and for programs with operators or weights that are not known. All rows
-have 8 bits and are scheduled with `--effort fast`.
+have 8 bits, unless they are named w4a16 (weights of 4 bits, activations in float16), and are scheduled with
+`--effort fast`.
 
 ![Reference against simulated, and the ratio of both, for every preset]({PICTURE})
 """

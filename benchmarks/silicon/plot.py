@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 COLUMNS = 4
 PANEL_WIDTH, PANEL_HEIGHT = 2.7, 3.5
-MARKERS = "osD^"
+MARKERS = "osD^vPX"
 """Of the first referee of a panel, of the second, and so on."""
 
 INK, BAND, LINE, SEEN, ASIDE = "#333333", "#e3e9f1", "#8a94a3", "#2f6db3", "#d9731a"
