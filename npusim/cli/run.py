@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from npusim.base.console import console, plain_width, say
 from npusim.cli.base import Progress, ascii_only
@@ -27,6 +27,8 @@ from npusim.isa.base.errors import CompileError, NpusimError
 from npusim.isa.base.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from npusim.base.files import Writer
     from npusim.isa.hardware.hardware import Hardware
     from npusim.isa.program.executable import Executable
@@ -163,12 +165,7 @@ def _generate(model: str, request: Request) -> None:
             progress=progress,
             every_layer=request.every_layer,
         )
-    try:
-        out = console()
-        out.print(generation.summary(result, out.width))
-    finally:
-        for path in request.targets.values():
-            files.write(path, files.text(files.json_text(result.to_dict())))
+    _print_and_write(generation.summary, result, request)
 
 
 def _run_on_system(model: str, request: Request) -> None:
@@ -201,9 +198,16 @@ def _run_on_system(model: str, request: Request) -> None:
     number = request.inferences or (len(over.cores) if isinstance(over, SystemHardware) else 1)
     with Progress(f"simulating {number} inferences of {model}") as progress:
         result = inferences(model, over, number, options=request.options, progress=progress)
+    _print_and_write(throughput_text.summary, result, request)
+
+
+def _print_and_write(summary: Callable[[Any, int], RenderableType], result: Any, request: Request) -> None:
+    """Print the summary of a result, and write its JSON even if that fails."""
+    from npusim.base import files
+
     try:
         out = console()
-        out.print(throughput_text.summary(result, out.width))
+        out.print(summary(result, out.width))
     finally:
         for path in request.targets.values():
             files.write(path, files.text(files.json_text(result.to_dict())))
