@@ -136,7 +136,10 @@ def text(
     *,
     follow: bool = True,
 ) -> str:
-    """Return the text of a file. Arguments are those of `opened`. Raises `fault`, also if it is not UTF-8 text."""
+    """Return the content of a text file, which must be UTF-8. Raises `fault` for other bytes, and as `opened` does.
+
+    Arguments are those of `opened`.
+    """
     prefix = _prefix(path, shown)
     with opened(path, kind, fault, shown, follow=follow) as file:
         head = file.read(4096)
@@ -162,7 +165,7 @@ def mapped(
 
 
 _SETTLED_NS = 2_000_000_000
-"""Age of the last change from which on another change shows in the times of a file. Some file systems count 2 s."""
+"""A change later than this after the one before it gets other times. Some file systems round times to 2 s."""
 
 
 class Identity(NamedTuple):
@@ -176,7 +179,10 @@ class Identity(NamedTuple):
 
 
 def unchanged(path: str | Path) -> Identity | None:
-    """Return what differs once the content of a file has changed; None if it was changed just now, or is no file."""
+    """Return the identity of a file, which is another one as soon as somebody changes its content.
+
+    None for what is no file, and for a file that changed so recently that its times may not show the next change.
+    """
     try:
         status = os.stat(path)
     except (OSError, ValueError):

@@ -58,7 +58,7 @@ class SystemHardware:
 
 
 def system(path: str | Path) -> SystemHardware:
-    """Return the system that a TOML file describes. Raises HardwareError with every fault in one line."""
+    """Read a system file (TOML). Raises HardwareError, whose one line lists all faults of the file."""
     path = Path(path)
     values = read(path, str(path), user_file.SYSTEM, HardwareError)
     faults: dict[str, str] = {}

@@ -57,7 +57,11 @@ class _Walk(NamedTuple):
 
 
 class Grid(NamedTuple):
-    """The output's bytes as entries x rows x columns, the strides of each operand along them, and all start offsets."""
+    """A part of an operator's work as a three-dimensional array of the output: batch entries, rows, columns (`_grids`).
+
+    walks:  the strides of each operand along these three.
+    starts: the byte of each operand at which its part begins; output_start: that of the output.
+    """
 
     entries: int
     rows: int

@@ -86,7 +86,10 @@ class _Run(NamedTuple):
 
 
 def _runs(call: Call, picking: Picking) -> list[_Run] | None:
-    """Return constant indices of one batch as runs; None if they are unknown, or need more than a few copies."""
+    """Return runs of evenly spaced rows that together gather what constant indices pick.
+
+    None if the indices are not constant, if there are several batches, or if it would take more than a few copies.
+    """
     data: Any = call.constants.get(picking.indices[1])
     if not isinstance(data, np.ndarray) or picking.batches != 1 or not picking.rows:
         return None

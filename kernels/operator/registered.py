@@ -102,7 +102,7 @@ def registered(op: str) -> Operator | None:
 
 
 def any_registered() -> bool:
-    """Return whether the user registered operators."""
+    """Return whether the user has registered any operators of their own."""
     return bool(_operators)
 
 

@@ -191,7 +191,7 @@ def simulate(requests: Requests, steps: Callable[[int, int, int], Step], plan: P
 
 
 class _Pages:
-    """The pages of keys and values: how many are free, and how many were taken over time.
+    """The paged cache of keys and values: how many of its pages are free, and statistics of its use.
 
     peak:  most pages taken at a time.
     taken: pages times cycles.
@@ -216,7 +216,7 @@ class _Pages:
 
 
 class _Server:
-    """One machine, the requests that wait for it, and the batch that it works for."""
+    """A machine that serves the requests of a language model: those that wait, and the batch that is computed."""
 
     def __init__(
         self,
@@ -233,7 +233,7 @@ class _Server:
         """The sequences of the batch, in the order in which they joined."""
         self._idle: simpy.Event | None = None
         self._last: dict[int, int] = {}
-        """The cycle of the last token of each sequence that generates."""
+        """For each sequence that has generated tokens, the cycle of the latest one."""
         self.cache = _Pages(plan.pages, log)
         self.gaps: Counter[int] = log.gaps
         serve = {"static": self._serve_static}.get(plan.policy, self._serve)
@@ -245,7 +245,7 @@ class _Server:
         return int(self._environment.now)
 
     def arrive(self) -> Generator[simpy.Event, Any, None]:
-        """Let the requests arrive one after the other."""
+        """Put each request into the queue in the cycle of its arrival, and wake the machine if it is idle."""
         environment = self._environment
         yield environment.timeout(0)  # the server starts first
         columns = (

@@ -113,7 +113,7 @@ class _Server:
         return int(self._environment.now)
 
     def arrive(self) -> Generator[simpy.Event, Any, None]:
-        """Let the requests arrive one after the other."""
+        """Admit each request to the queue, or refuse it, in the cycle of its arrival."""
         environment = self._environment
         yield environment.timeout(0)  # the server starts first
         for number, at in enumerate(self._arrival):

@@ -65,8 +65,8 @@ class Shortened(NamedTuple):
 
 
 _SHORTENED = IdentityCache[dict[int, Shortened | None]]()
-"""Shortened graphs by the number of parts that stay. No machine changes them, and points of a study share one, so that
-what is known of its nodes is known at the next point, too."""
+"""The shortened forms of each graph, by the number of equal parts that they keep. They do not depend on the hardware,
+so all points of a study share them, with all that is remembered about their nodes."""
 
 
 def shortened(graph: Graph, kept: int) -> Shortened | None:
